@@ -19,8 +19,8 @@ struct CompressionScale {
 }  // namespace ringtape
 
 /// y[i] = (x[i] + residual[i]) * scale rounded to `to`, f16 or bf16. residual[i] becomes the unscaled
-/// rounding error, or 0 where that is not finite. `residual` may be null: no error feedback. Without a finite
-/// largest value above 0 nothing is scaled.
+/// rounding error, or 0 if y[i] is not finite. `residual` may be null: no error feedback. Nothing is scaled
+/// if the largest value is 0 or not finite.
 RINGTAPE_LAUNCHER(compress, const float* x, std::int64_t n, const CompressionScale& scale, float* residual,
                   DType to, void* y);
 

@@ -10,10 +10,10 @@ namespace {
 /// Columns for one block; longer rows are divided among several blocks.
 constexpr std::int64_t kStretch = 65536;
 
-/// Elements of short rows for a block of the CPU, which pays for the start of each block.
+/// Elements of short rows for a block of the CPU, where the start of each block has a cost.
 constexpr std::int64_t kCpuElements = 8192;
 
-/// Block (b, s) copies stretch s of row b, or adds it; on the CPU, of its share of the rows.
+/// Block (b, s) copies or adds stretch s of row b; on the CPU, of the block's share of the rows.
 template <class T, bool kAccumulate>
 __global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
                              std::int64_t rows, std::int64_t columns) {

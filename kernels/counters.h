@@ -4,7 +4,7 @@
 
 #include "core/philox.h"
 
-/// Going through the elements of a tensor by the Philox counters that they come from, four elements of each.
+/// Loops over the elements of a tensor by the Philox counters that generate them, four elements each.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Reads the four elements of a counter, and writes them to an array for which is_aligned<Vec<T, 4>> holds.
@@ -45,7 +45,7 @@ struct PartOfGroup {
 template <class Body>
 __device__ void for_each_counter(std::int64_t n, bool aligned, const Body& body) {
   const std::int64_t whole = n / 4;
-  // Two loops, as nvcc leaves both kinds of stores in one.
+  // Two loops, because nvcc keeps both kinds of stores in a single loop.
   if (aligned) {
     for_each_vec<Philox4>(whole, [=](std::int64_t group, auto) { body(group, WholeGroup{}); });
   } else {
@@ -55,9 +55,9 @@ __device__ void for_each_counter(std::int64_t n, bool aligned, const Body& body)
   if (blockIdx.x == 0 && threadIdx.x == 0 && rest != 0) body(whole, PartOfGroup{rest});
 }
 
-/// The shape for a kernel that calls for_each_counter. Where there are many blocks, a thread of the GPU has
-/// up to eight counters: what it computes once, such as the keys of the rounds, is a third of the work for
-/// one.
+/// The shape for a kernel that calls for_each_counter. With many blocks a GPU thread has up to eight
+/// counters: the work that a thread does once, such as computing the keys of the rounds, is a third of the
+/// work for one counter.
 inline LaunchShape counters_shape(std::int64_t n) {
   LaunchShape shape = elementwise_shape<Philox4>(ceil_div(n, 4));
   constexpr unsigned kCountersOfThread = 8, kManyBlocks = 2048;

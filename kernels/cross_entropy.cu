@@ -36,7 +36,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
     const T* values = logits + row * problem.classes;
     const auto target_logit = to_accumulate(values[target]);
     int beaten = 0;
-    if (!kGpuGeometry && classes <= kMostClassesOfThread) {  // less than the pieces of a long row
+    if (!kGpuGeometry && classes <= kMostClassesOfThread) {  // no longer than one piece of a long row
       for (int j = 0; j < classes; ++j) {
         beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
       }
@@ -77,7 +77,7 @@ void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers
         : start(cross_entropy_thread_per_row<T, pass, 0>);
     return;
   }
-  // In a launch of its own: in the loop over long rows it would take registers, and so blocks.
+  // A separate launch: in the loop over long rows it would cost registers, and so occupancy.
   if (pass != Pass::backward && problem.correct != nullptr) {
     launch(count_correct<T>, block_per_row_shape<T>(stream, problem), stream, problem, buffers.logits,
            buffers.scratch, problem.correct, false);

@@ -14,11 +14,11 @@ namespace ringtape {
 /// and no such target it is NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
-/// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + the number of one such
-/// row. The caller zeroes it, and reads it when it next waits for the device.
+/// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + the index of such a row.
+/// The caller zeroes it before, and reads it when it next waits for the device.
 ///
-/// With `correct` forward and fused also write what count_correct() counts, up to 32 classes in the same
-/// launch.
+/// With `correct`, the forward and fused kernels also write the count of count_correct(): up to 32 classes in
+/// the same launch.
 struct CrossEntropyProblem {
   DType dtype;         ///< of the logits: f32, bf16, f16, f64 (CPU)
   DType target_dtype;  ///< i32 or i64
@@ -42,9 +42,9 @@ RINGTAPE_LAUNCHER(count_targets, DType target_dtype, const void* targets, std::i
 /// Reads the logits once, with a running maximum and sum (Milakov and Gimelshein, "Online normalizer
 /// calculation for softmax", 2018). Writes
 ///   stats [rows, 2]: the row's maximum m and the sum s of exp(x - m), f32 (f64 for f64); m + log s is its
-///   log-sum-exp,
-///     but kept apart they stay exact for large logits too. On a GPU the largest f32 or 16-bit logit of a
-///     row of more than 32 must lie between -2^30 and 2^30 (ExpInOneStep in softmax.h), or the loss is NaN;
+///     log-sum-exp, but kept apart m and s stay exact for large logits too. On a GPU the largest f32 or
+///     16-bit logit of a row of more than 32 must lie between -2^30 and 2^30 (ExpInOneStep in softmax.h), or
+///     the loss is NaN;
 ///   row_loss [rows]: f32 (f64 for f64), or null;
 ///   loss: the total, f32 (f64 for f64).
 RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, const void* logits, void* stats,
@@ -57,8 +57,8 @@ RINGTAPE_LAUNCHER(cross_entropy_backward, const CrossEntropyProblem& problem, co
                   const void* stats, const void* grad_loss, void* dlogits, bool accumulate);
 
 /// Forward and backward at once: writes the loss, and replaces the logits by their gradient for a grad_loss
-/// of 1. The logits are read once and written once where a row fits in shared memory (shared_memory in the
-/// source).
+/// of 1. The logits are read once and written once where a row fits in shared memory (shared_memory() in
+/// cross_entropy_many_classes.h).
 RINGTAPE_LAUNCHER(cross_entropy_fused, const CrossEntropyProblem& problem, void* logits, void* loss);
 
 /// correct (+)= number of rows whose target has the largest logit (the first of equals); ignored rows, rows

@@ -16,8 +16,8 @@ constexpr int kRowsPerBlock = 128;  // of the kernel with one thread for each ro
 /// each number up to kMostClassesOfThread would take nvcc several minutes.
 constexpr int kTenClasses = 10;
 
-/// A thread's row of `classes` logits in shared memory; kClasses, where the compiler knows it, is their
-/// number, and 0 elsewhere.
+/// A thread's row of `classes` logits in shared memory. kClasses is their number if it is known at compile
+/// time, otherwise 0.
 template <class T, int kClasses>
 class RowOfThread {
  public:
@@ -98,7 +98,7 @@ __device__ Softmax<typename Row::A> softmax_of(const Row& row, bool smoothing) {
 }
 
 /// Copies the block's rows, or adds them. With kClasses they begin at a multiple of 16 bytes, and the loads
-/// of all vectors of a thread are under way together.
+/// of all of a thread's vectors are in flight together.
 template <int kClasses, class T>
 __device__ void copy_rows(const T* from, T* to, int rows, int classes, bool accumulate) {
   if constexpr (kClasses == 0) {
@@ -151,7 +151,7 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
     const std::int64_t first = group * kRowsPerBlock;
     const int rows = static_cast<int>(minimum<std::int64_t>(kRowsPerBlock, problem.rows - first));
     const T* logits = buffers.logits + first * classes;
-    // Read with the logits, and not after the barrier.
+    // Read together with the logits, not after the barrier.
     const int rank = static_cast<int>(threadIdx.x);
     [[maybe_unused]] int own_target = kIgnored;
     if constexpr (kGpuGeometry) {  // with as many threads as rows

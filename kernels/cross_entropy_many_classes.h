@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(1024, 1)
       const RowGradient<A, ExpBelow<A>> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes),
                                                  smoothing);
       const auto write_gradients = [=](auto adds) {
-        // Thread 0 writes the target's gradient, of what was there before another thread's vector.
+        // Thread 0 writes the target's gradient, with the value from before another thread wrote its vector.
         const A before = adds ? to_accumulate(dlogits[target]) : A{0};
         if constexpr (pass == Pass::backward) {
           __syncthreads();
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(1024, 1)
           dlogits[target] = from_accumulate<T>(before + (gradient(target_logit) - gradient.at_target));
         }
       };
-      // Two loops: in one the reads of what is there would take instructions also where nothing is added.
+      // Two loops: a single loop would also spend instructions on reading old values where nothing is added.
       accumulate ? write_gradients(Lanes<1>{}) : write_gradients(Lanes<0>{});
     }
   }
@@ -156,7 +156,7 @@ struct SharedMemory {
   std::size_t of_row, of_multiprocessor;
 };
 
-/// Of the kernel besides the row, for reductions, and of the system for each block.
+/// Shared memory per block besides the row: what the kernel needs for reductions, and what CUDA reserves.
 constexpr std::size_t kForReductions = 2048, kOfSystem = 1024;
 
 SharedMemory shared_memory(const Stream& stream) {
@@ -182,7 +182,7 @@ template <class T>
 LaunchShape block_per_row_shape(const Stream& stream, const CrossEntropyProblem& problem,
                                 std::size_t shared_bytes = 0) {
   if constexpr (!kGpuGeometry) return {blocks_for(problem.rows), 1u, shared_bytes};
-  // Two vectors for each thread. A block that has a multiprocessor for itself takes all of its threads.
+  // Two vectors for each thread. A block that has a multiprocessor to itself may have 1024 threads.
   const bool alone =
       2 * (shared_bytes + kForReductions + kOfSystem) > shared_memory(stream).of_multiprocessor;
   const unsigned most = shared_bytes > 0 && alone ? 1024 : 512;

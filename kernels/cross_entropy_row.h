@@ -74,7 +74,7 @@ __device__ bool beats(A logit, int j, A target_logit, int target) {
   return !(logit < target_logit || (logit == target_logit && j >= target));
 }
 
-/// Writes the forward's results of a row, of which the fused pass has none.
+/// Writes the forward's results of a row; the fused pass has none.
 template <Pass pass, class T>
 __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max,
                           accumulate_t<T> sum, accumulate_t<T> loss) {

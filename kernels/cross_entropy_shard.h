@@ -4,14 +4,14 @@
 
 namespace ringtape {
 
-/// Cross-entropy of logits whose classes are divided over ranks (Shoeybi et al., "Megatron-LM: Training
+/// Cross-entropy of logits whose classes are sharded over ranks (Shoeybi et al., "Megatron-LM: Training
 /// multi-billion parameter language models using model parallelism", 2019): this rank has logits
-/// [rows, classes], those of the classes from `first_class` on. targets [rows], i32 or i64, count all
+/// [rows, classes], for the classes from `first_class` on. targets [rows], i32 or i64, are numbers among all
 /// classes.
 ///
 /// With x a row over all ranks and t its target, the loss of a row is -log softmax(x)[t], 0 where t is
-/// ignore_index. A rank computes of its own classes the maximum m_r, the sum s_r of exp(x - m_r) and the
-/// target's logit, or 0 if it has another class. From those of all ranks follow m = max m_r and
+/// ignore_index. For its own classes a rank computes the maximum m_r, the sum s_r of exp(x - m_r) and the
+/// target's logit, 0 if another rank has it. From the values of all ranks follow m = max m_r,
 /// s = sum of s_r exp(m_r - m), and the loss m + log s - x[t].
 struct CrossEntropyShard {
   DType dtype;         ///< of the logits: f32, bf16, f16, f64 (CPU)

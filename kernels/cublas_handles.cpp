@@ -12,7 +12,7 @@ const CublasHandles& cublas_handles(const Stream& stream) {
   constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
   RINGTAPE_CUDA(cudaSetDevice(stream.device().index));
   static std::mutex mutex;
-  // Never destroyed: at the end of the process CUDA may be gone before.
+  // Never destroyed: at the end of the process CUDA may shut down first.
   static auto& of_streams = *new std::map<void*, CublasHandles>;
   const std::lock_guard lock(mutex);
   const auto known = of_streams.find(stream.native());

@@ -10,11 +10,11 @@
 #include "core/stream.h"
 #include "kernels/gemm.h"
 
-/// What the products by cuBLAS and by cuBLASLt share.
+/// Shared by the products by cuBLAS and by cuBLASLt.
 namespace ringtape {
 
-/// The handles of one stream, with a workspace of its own: cuBLAS would otherwise allocate one, which a CUDA
-/// graph being captured does not allow.
+/// The handles of one stream, with their own workspace: otherwise cuBLAS would allocate one, which a CUDA
+/// graph that is being captured does not allow.
 struct CublasHandles {
   cublasHandle_t blas;
   cublasLtHandle_t lt;
@@ -22,9 +22,9 @@ struct CublasHandles {
   std::size_t workspace_bytes;
 };
 
-/// They are made at a stream's first product, which must therefore run outside a capture, and live as long as
-/// the process. The stream's device becomes the current one, as a handle belongs to the device that is
-/// current. Throws Error if there is no memory for the workspace.
+/// Created at a stream's first product, which must therefore run outside a capture; they live as long as the
+/// process. The stream's device becomes the current one, because a handle belongs to the current device.
+/// Throws Error if there is no memory for the workspace.
 const CublasHandles& cublas_handles(const Stream& stream);
 
 inline void check_cublas(cublasStatus_t status, const char* call) {
@@ -35,7 +35,7 @@ inline void check_cublas(cublasStatus_t status, const char* call) {
 /// Tells a capture which product was queued (core/capture.h).
 void note_product(const GemmArgs& args);
 
-/// cuBLAS' name of f32, bf16 and f16.
+/// CUDA's name of f32, bf16 or f16.
 cudaDataType_t cublas_dtype(DType dtype);
 
 }  // namespace ringtape

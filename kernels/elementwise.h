@@ -7,14 +7,14 @@
 /// types are computed in f32 and rounded once. An input may be the output itself (in place), but may not
 /// overlap it otherwise. `accumulate`: y += result instead of y = result.
 
-/// x[i] = value, rounded to dtype. Any dtype.
+/// x[i] = value, rounded to dtype. Any dtype, f64 only on the CPU.
 RINGTAPE_LAUNCHER(fill, DType dtype, void* x, std::int64_t n, double value);
 
-/// x[i] = start + i * step, computed in double and rounded to dtype. Any dtype.
+/// x[i] = start + i * step, computed in double and rounded to dtype. Any dtype, f64 only on the CPU.
 RINGTAPE_LAUNCHER(arange, DType dtype, void* x, std::int64_t n, double start, double step);
 
-/// y[i] = x[i] converted. Any dtypes; to integers toward zero, as C++ does, to u8 from values in [0, 255].
-/// `accumulate` requires a floating `to`. Not in place.
+/// y[i] = x[i] converted. Any dtypes, f64 only on the CPU; to integers toward zero, as C++ does, to u8 from
+/// values in [0, 255]. `accumulate` requires floating dtypes. Not in place.
 RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate);
 
 /// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.

@@ -44,7 +44,7 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
   }
 }
 
-/// A row, and its token as a row of the table; p.vocabulary for a token that the table does not have.
+/// A row and its token, as a row of the table: p.vocabulary for a token that the table does not have.
 struct TokenRow {
   std::int32_t token, row;
 };
@@ -52,8 +52,8 @@ struct TokenRow {
 /// Tokens are sorted by 4 bits at a time.
 constexpr int kDigitBits = 4, kDigits = 1 << kDigitBits;
 
-/// Where counter i stands in shared memory. A thread adds up kDigits neighbouring counters: without the gap
-/// those of a warp's threads would be in two banks.
+/// The place of counter i in shared memory. A thread adds up kDigits neighbouring counters: without the gap
+/// the counters of a warp's threads would be in two banks.
 __device__ int place_of(int i) {
   return i + i / kDigits;
 }
@@ -94,9 +94,9 @@ std::size_t sort_bytes(unsigned threads) {
   return ((kDigits + 1) * threads + threads) * sizeof(int);
 }
 
-/// Writes the rows in the order of their tokens, those of equal tokens in their own order, to `sorted`: a
+/// Writes the rows in the order of their tokens, rows of equal tokens in their own order, to `sorted`: a
 /// radix sort from the lowest bits on, by one block. Each thread has a range of the rows; in each pass it
-/// counts its rows with each digit, and so knows where they go. `other` has room for as many.
+/// counts its rows with each digit, and so knows where they go. `other` has room for as many rows.
 template <class Token>
 __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* sorted, TokenRow* other) {
   const Token* const tokens = static_cast<const Token*>(p.tokens);
@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
   }
 }
 
-/// Columns that a thread adds up, a loop over contiguous memory on the CPU; on the GPU a vector of 16 bytes,
-/// or one where rows do not consist of aligned ones.
+/// Columns that a thread adds up: on the CPU a loop over contiguous memory; on the GPU a vector of 16 bytes,
+/// or one column where rows do not consist of aligned vectors.
 constexpr int kCpuColumns = 1024;
 
 /// sums[k] += dy[rows[r].row][column + k] for the N rows, in their order.
@@ -140,7 +140,7 @@ template <int N, class T, int W>
 __device__ void add_rows(Vec<accumulate_t<T>, W>& sums, const TokenRow* rows, const T* dy,
                          std::int64_t columns, std::int64_t column) {
   if constexpr (kGpuGeometry) {
-    Vec<T, W> read[N];  // the loads are under way together
+    Vec<T, W> read[N];  // the loads are in flight together
 #pragma unroll
     for (int r = 0; r < N; ++r) read[r] = load_aligned<W>(dy + rows[r].row * columns + column);
 #pragma unroll
@@ -170,7 +170,7 @@ __global__ void embedding_backward(EmbeddingProblem p, const TokenRow* sorted, c
   const BlockShare share = share_of_block(p.rows);
   for (std::int64_t first = share.first; first < share.end; first += share.step) {
     const std::int32_t token = sorted[first].token;
-    if (token == p.vocabulary) return;  // and so have the rows that follow
+    if (token == p.vocabulary) return;  // as have all rows that follow
     if (first > 0 && sorted[first - 1].token == token) continue;
     A* const to = dweight + token * p.columns + column;
     Vec<A, W> sums;
@@ -236,7 +236,7 @@ void embedding_backward(const Stream& stream, DType dtype, const EmbeddingProble
                         void* workspace, void* dweight) {
   if (problem.rows == 0 || problem.columns == 0) return;
   TokenRow* const sorted = static_cast<TokenRow*>(workspace);
-  // The threads have at least 16 rows each, like the digits that they count.
+  // A GPU thread has up to 16 rows, as many as the digits that it counts; more only in a full block.
   const auto threads = static_cast<unsigned>(
       minimum<std::int64_t>(ceil_div(ceil_div(problem.rows, kDigits), 32) * 32, kGpuGeometry ? 1024 : 1));
   RINGTAPE_WITH_TOKEN(problem.token_dtype, launch(sort_rows<Token>, {1, threads, sort_bytes(threads)}, stream,

@@ -25,7 +25,7 @@ constexpr std::int64_t embedding_workspace(std::int64_t rows) {
   return 2 * rows;
 }
 
-/// Most rows, and most tokens of a table, that have a gradient.
+/// The most rows, and the most tokens of a table, that embedding_backward() supports.
 inline constexpr std::int64_t kMostEmbeddingRows = (std::int64_t{1} << 31) - 1;
 
 }  // namespace ringtape

@@ -39,21 +39,21 @@ struct GemmArgs {
 };
 
 /// Queues the multiplication on `stream`, by the backend chosen for its device. Sums are kept in f32 (f64 for
-/// f64). m or n of 0 does nothing; k of 0 gives beta * C + bias.
+/// f64). With an m or n of 0, C is not written; a k of 0 gives beta * C + bias.
 ///
 /// A linear layer Y = X W^T + b (X [rows, in], W [out, in]) needs three forms: Y with transpose_b and bias;
 /// dX = dY W with neither transposed; dW += dY^T X with transpose_a and beta = 1.
 ///
-/// Throws Error for a negative size, a leading dimension below the row length, and a pair of dtypes not
-/// listed above, `a_sums` of an A with gaps, or `relu` of a C with gaps.
+/// Throws Error for a negative size, a leading dimension below the row length, a pair of dtypes not listed
+/// above, `a_sums` of an A with gaps, or `relu` of a C with gaps.
 void gemm(const Stream& stream, const GemmArgs& args);
 
-/// `own` is the tiled kernel of kernels/gemm_tiled.cu and, for many tiles on a GPU, those of
+/// `own` is the tiled kernel of kernels/gemm_tiled.cu and, for many tiles on a GPU, the kernels of
 /// gemm_large_f32.cu and gemm_large_half.cu; `vendor` is the library: cuBLAS on the GPU, oneDNN or OpenBLAS
 /// on the CPU. 16-bit types that the CPU's library lacks (f16 with oneDNN, both with OpenBLAS) are converted
-/// to f32; the own kernel computes f64 in place of oneDNN, and in place of cuBLAS a 16-bit result with both a
-/// bias and beta. A single row by a transposed B is left to kernels/matvec.cu by `own`, and on the CPU by
-/// both: oneDNN 2.6 takes up to twice as long.
+/// to f32. `own` replaces oneDNN for f64 and for a bias with an alpha other than 1, and cuBLAS for a 16-bit
+/// result with a bias and beta or gaps in C. A single row by a transposed B is left to kernels/matvec.cu by
+/// `own`, and on the CPU by both: oneDNN 2.6 takes up to twice as long.
 enum class GemmBackend { own, vendor };
 
 /// Chooses the backend for devices of this type, in every thread. Throws Error for `vendor` where this build
@@ -68,7 +68,7 @@ void set_tf32(bool on, Device device);
 /// Whether f32 products on this device may be rounded to TF32.
 bool tf32(Device device);
 
-/// The vendor library with its version, such as "oneDNN 2.6" or "cuBLAS 13.0", or "none".
+/// The vendor library, such as "oneDNN 2.6", "cuBLAS 13.0" or "OpenBLAS"; "none" without one.
 std::string vendor_gemm_name(Device device = {});
 
 }  // namespace ringtape

@@ -1,5 +1,5 @@
-// Products with an epilogue: cuBLASLt computes the bias, or the sums for its gradient, in the product's
-// launch.
+// Products with an epilogue: cuBLASLt adds the bias, applies ReLU, or computes the sums for the bias's
+// gradient in the product's launch.
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -62,7 +62,7 @@ Layout layout_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int6
   return Layout(made);
 }
 
-/// The largest power of 2, up to 256, that divides the address: an algorithm may count on it.
+/// The largest power of 2, up to 256, that divides the address: an algorithm may rely on it.
 std::uint32_t alignment_of(const void* address) {
   const std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(address) | 256;
   return static_cast<std::uint32_t>(bits & -bits);
@@ -111,7 +111,7 @@ bool gemm_cublaslt(const Stream& stream, const GemmArgs& args) {
       cublasLtMatmul(handles.lt, operation.get(), &alpha, args.b, b.get(), args.a, a.get(), &beta, args.c,
                      c.get(), args.c, c.get(), &found.algo, handles.workspace, handles.workspace_bytes,
                      static_cast<cudaStream_t>(stream.native()));
-  if (done == CUBLAS_STATUS_NOT_SUPPORTED) return false;  // it may know better than the heuristic
+  if (done == CUBLAS_STATUS_NOT_SUPPORTED) return false;  // the heuristic may have been wrong
   check_cublas(done, "cublasLtMatmul");
   note_product(args);
   return true;

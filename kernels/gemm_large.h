@@ -5,17 +5,17 @@
 #include "kernels/common/async_copy.h"
 #include "kernels/gemm_problem.h"
 
-/// What the two kernels for large products on a GPU share (gemm_large_f32.cu, gemm_large_half.cu): a block of
+/// Shared by the two kernels for large products on a GPU (gemm_large_f32.cu, gemm_large_half.cu): a block of
 /// four warps computes 128 x 128 elements of C, 64 x 64 for each warp. cp.async fills the tiles of the next
-/// steps along k while one is multiplied. Blocks and steps that lie wholly inside of the matrices copy
-/// without any test; at the edges every copy is tested, and zeros are multiplied.
+/// steps along k while one is multiplied. Blocks and steps that lie wholly inside the matrices copy without
+/// any test; at the edges every copy is tested, and elements outside are 0.
 namespace ringtape::RINGTAPE_TARGET {
 
 struct LargeTile {
   static constexpr int side = 128;  // rows and columns of C
   static constexpr int warp_side = 64;
   static constexpr int threads = 128;
-  /// C is written through shared memory, 32 rows of each warp in a pass: then a thread has 16 neighbouring
+  /// C is written through shared memory, 32 rows of each warp in a pass: so a thread writes 16 neighbouring
   /// bytes, whichever elements its registers hold.
   static constexpr int pass_rows = 32;
   static constexpr int passes = warp_side / pass_rows;
@@ -59,8 +59,8 @@ class TileStream {
     if (inside && aligned) whole_steps_ = static_cast<int>(k_end / Tile::depth);
   }
 
-  /// Begins to copy the elements of `step` to `tile`; those beyond the matrix are 0. Called for each step in
-  /// order.
+  /// Starts to copy the elements of `step` to `tile`; elements beyond the matrix are 0. Called for each step
+  /// in order.
   __device__ __forceinline__ void begin(int step, T* tile, AsyncCopies& copies) {
     if (step < whole_steps_) {
 #pragma unroll
@@ -88,7 +88,7 @@ class TileStream {
     return Tile::k_contiguous ? rank / kRow + i * kRowsOfPass : rank % kRow * Tile::width;
   }
 
-  /// f32 one by one, as it need not be aligned; 16-bit elements as far as they go, in whole pieces.
+  /// f32 one by one, because it need not be aligned; 16-bit elements as far as they go, in whole pieces.
   __device__ __forceinline__ void begin_at_edge(std::int64_t first_k, T* tile, AsyncCopies& copies) {
     constexpr int kWidth = sizeof(T) == 4 ? 1 : Tile::width;
 #pragma unroll
@@ -111,10 +111,10 @@ class TileStream {
   std::int64_t first_outer_;
   std::int64_t rows_apart_;
   const T* next_;    // the thread's first element of the next step
-  int whole_steps_;  // those that are copied without any test
+  int whole_steps_;  // steps that are copied without any test
 };
 
-/// Writes the tile of C from the sums that the threads' `part`s hold. The tiles of A and B are lost.
+/// Writes the tile of C from the sums that the threads' `part`s hold. Overwrites the tiles of A and B.
 template <class T, class Out, class Part>
 __device__ __forceinline__ void write_tile(const Problem<T, Out>& problem, TileOrigin origin,
                                            const Part& part) {
@@ -157,7 +157,7 @@ __device__ __forceinline__ void write_tile(const Problem<T, Out>& problem, TileO
 /// - load(buffer, a_tile, b_tile, group), multiply(buffer),
 /// - keep(pass, buffer), which puts the sums of a pass where write_tile() expects them: rows pass * 32 to
 ///   pass * 32 + 31 of each warp's part, the upper warps' first, buffer_stride elements from one row to the
-///   next (so many that its stores have no bank conflicts).
+///   next (chosen so that its stores have no bank conflicts).
 template <class T, class Out, class Part>
 __global__ void __launch_bounds__(LargeTile::threads, 2) gemm_large(Problem<T, Out> problem) {
   using ATile = typename Part::ATile;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(LargeTile::threads, 2) gemm_large(Problem<T, O
     }
     if (step + 1 == steps) break;
     copies.wait<kStages - 2>();
-    __syncthreads();  // the next step's tiles are there, and nobody reads this step's any more
+    __syncthreads();  // the next step's tiles are there, and no thread reads this step's any more
     load(0, step + 1, 0);
     part.multiply(1);
   }

@@ -3,17 +3,17 @@
 #include "kernels/gemm_large.h"
 #include "kernels/gemm_tiled.h"
 
-/// f32 products of many tiles: rung 8 of the ladder (kernels/ladders/gemm) with what it lacks. Four steps'
-/// tiles in shared memory, so that three are under way; the next k's values are read from shared memory while
-/// this one's are multiplied; and the tiles of both operands have k first, so that each read is of 16 bytes
+/// f32 products of many tiles: rung 8 of the ladder (kernels/ladders/gemm), extended. Four steps' tiles are
+/// in shared memory, so that three are in flight; the next k's values are read from shared memory while this
+/// k's values are multiplied; and the tiles of both operands have k first, so that each read is of 16 bytes
 /// without bank conflicts. An operand with k last is transposed by its copies, 4 bytes at a time.
 ///
 /// As in gemm_tiled.cu every element of C is one chain of multiply-adds in the order of k.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Where the tile of one operand lies: [k][outer], with a padding that lets eight k of a row, which are
-/// stored together where the operand has k last, go to different banks.
+/// The layout of one operand's tile: [k][outer], with a padding that puts eight k of a row, which are stored
+/// together if the operand has k last, in different banks.
 template <bool kKContiguous>
 struct FloatTile {
   static constexpr bool k_contiguous = kKContiguous;

@@ -13,7 +13,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// A thread's part of C, as mma hands it out.
+/// A thread's part of C, as mma distributes it.
 template <class T, bool kAKContiguous, bool kBKContiguous>
 class HalfPart {
  public:

@@ -3,7 +3,7 @@
 #include "kernels/common/kernel.h"
 #include "kernels/gemm.h"
 
-/// What our own kernels of the matrix product share: the operands as a kernel reads them, and how it writes
+/// Shared by our own kernels of the matrix product: the operands as a kernel reads them, and how it writes
 /// C.
 namespace ringtape::RINGTAPE_TARGET {
 

@@ -41,8 +41,8 @@ struct TileSizes {
   static constexpr std::size_t shared_bytes = 2 * (a_elements + b_elements) * sizeof(A);
 };
 
-// A CPU thread's part fills the 32 vector registers; its steps are long, because a barrier costs a fiber
-// switch.
+// A CPU thread's sums take 16 of AVX-512's 32 vector registers; its steps are long, because a barrier costs a
+// fiber switch.
 template <class A>
 using LargeTile = std::conditional_t<kGpuGeometry, TileSizes<A, 128, 128, 16, 8, 8>,
                                      TileSizes<A, 64, 128, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
@@ -253,8 +253,8 @@ bool has_whole_pieces(const void* data, std::int64_t ld) {
 }
 
 /// The large tile reads memory less often. The small tile wastes less on a narrow C, and gives a small C
-/// enough blocks to occupy the device. A GPU has kernels of its own for many large tiles; what they do not
-/// take, 16-bit operands that are not aligned, goes through this file's.
+/// enough blocks to occupy the device. On a GPU separate kernels compute products of many large tiles, except
+/// of 16-bit operands that are not aligned.
 template <class T, class Out>
 void launch_gemm(const Stream& stream, const GemmArgs& args) {
   using Large = LargeTile<accumulate_t<T>>;

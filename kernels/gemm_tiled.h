@@ -8,7 +8,7 @@
 RINGTAPE_LAUNCHER(gemm_tiled, const GemmArgs& args);
 
 /// Our own products of many tiles on a GPU (they run on a CPU too, where gemm_tiled has faster tiles). They
-/// take what gemm_tiled takes with a k of at least 1: f32 by multiply-adds; bf16 and f16 by the tensor cores,
-/// A and B beginning at a multiple of 16 bytes, with leading dimensions that are multiples of 8.
+/// take the arguments of gemm_tiled with a k of at least 1: f32 by multiply-adds; bf16 and f16 by the tensor
+/// cores, if A and B begin at a multiple of 16 bytes and their leading dimensions are multiples of 8.
 RINGTAPE_LAUNCHER(gemm_large_f32, const GemmArgs& args);
 RINGTAPE_LAUNCHER(gemm_large_half, const GemmArgs& args);

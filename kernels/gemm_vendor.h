@@ -8,20 +8,20 @@
 /// validated: no size is 0 and the leading dimensions are filled in.
 namespace ringtape {
 
-/// Multiplies on the CPU, and returns false (having done nothing) where the library lacks this combination of
-/// dtypes. Built from gemm_onednn.cpp or gemm_openblas.cpp.
+/// Multiplies on the CPU, and returns false (having done nothing) where the library cannot compute this
+/// product, such as one of a dtype that it lacks. Built from gemm_onednn.cpp or gemm_openblas.cpp.
 bool gemm_cpu_vendor(const GemmArgs& args);
 std::string gemm_cpu_vendor_name();
 
-/// Queues the multiplication on a CUDA stream with cuBLAS, whose device becomes the current one, and returns
-/// false (having done nothing) where cuBLAS would round a 16-bit result twice: with a bias and beta, or with
-/// a bias and gaps between the rows of C.
+/// Queues the multiplication by cuBLAS on a CUDA stream, whose device becomes the current one. Returns false
+/// (having done nothing) where cuBLAS would round a 16-bit result twice: with a bias and beta, or with a bias
+/// and gaps between the rows of C.
 bool gemm_cublas(const Stream& stream, const GemmArgs& args);
 std::string gemm_cublas_name();
 
-/// The same for a product with a bias, ReLU or `a_sums`, in one launch with cuBLASLt, as a part of the
-/// product. Returns false (having done nothing) where it has no algorithm for
-/// them.
+/// The same by cuBLASLt for a product with a bias, ReLU or `a_sums`, as a part of the product's launch.
+/// Returns false (having done nothing) where cuBLASLt has no algorithm for it, or the vector of bias or sums
+/// is not aligned to 16 bytes.
 bool gemm_cublaslt(const Stream& stream, const GemmArgs& args);
 
 }  // namespace ringtape

@@ -27,7 +27,7 @@ struct LambStep {
   ArenaView arena;
   float* first_moment;             ///< m, of the length of the arena, or of the rank's shard
   float* second_moment;            ///< v, likewise
-  std::int64_t* steps;             ///< [parameter_count]: t, the steps of each; this launch adds 1
+  std::int64_t* steps;             ///< [parameter_count]: t, the steps of each parameter; this launch adds 1
   LambCoefficients* coefficients;  ///< [parameter_count], scratch
   SquaredNorms* tile_norms;        ///< [tile_count], scratch
   SquaredNorms* norms;             ///< [parameter_count], of w and u, scratch
@@ -41,7 +41,7 @@ struct LambStep {
 
 }  // namespace ringtape
 
-/// One step over the whole arena. With g the gradient times the clip factor, per element:
+/// One step over the whole arena. With g the unscaled gradient times the clip factor, per element:
 ///   m = m + (1 - beta1) (g - m);   v = beta2 * v + (1 - beta2) g^2
 ///   u = first_scale * m / (sqrt(v) * inverse_root + eps) + decay * w
 ///   w = w - lr * ratio * u
@@ -52,9 +52,9 @@ struct LambStep {
 /// between.
 ///
 /// Four launches: the coefficients; the moments, with a partial norm for each tile; the sum of the partial
-/// norms for each parameter; the values. The third reads 20 bytes a tile, so bytes per element are the
+/// norms for each parameter; the values. The third reads 16 bytes a tile, so bytes per element are the
 /// second's 24 (g, w, m, v read, m, v written) and the fourth's 16 (m, v, w read, w written): 40, where AdamW
-/// moves 28. The fourth computes u again from m, v and w. Storing u instead would move the same number (28
-/// and then 12), and need 4 more bytes of memory per element or overwrite the gradient.
+/// moves 28. The fourth computes u again from m, v and w. Storing u instead would move as many bytes (28 and
+/// then 12), and need 4 more bytes of memory per element or overwrite the gradient.
 RINGTAPE_LAUNCHER(lamb_norms, const LambStep& step);
 RINGTAPE_LAUNCHER(lamb_values, const LambStep& step);

@@ -11,7 +11,7 @@ struct LarsStep {
   ArenaView arena;
   float* momentum_buffer;    ///< v, of the length of the arena, or of the rank's shard
   SquaredNorms* tile_norms;  ///< [tile_count], scratch
-  SquaredNorms* norms;       ///< [parameter_count], of w and the gradient before clipping, scratch
+  SquaredNorms* norms;       ///< [parameter_count], of w and the unclipped, scaled gradient, scratch
   double momentum;
   double trust_coefficient;
   double eps;
@@ -19,7 +19,7 @@ struct LarsStep {
 
 }  // namespace ringtape
 
-/// One step over the whole arena. With g the gradient times the clip factor, per parameter and per element:
+/// One step over the arena. With g the unscaled gradient times the clip factor, per parameter and element:
 ///   local = trust_coefficient * ||w|| / (||g|| + decay * ||w|| + eps)
 ///   v = momentum * v + local * (g + decay * w)
 ///   w = w - lr * v

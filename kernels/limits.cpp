@@ -75,8 +75,8 @@ double rate_of(const LimitWork& work, Device device) {
   return work.amount / best_seconds(work.run, device, kRounds);
 }
 
-/// The rate at the largest of the sizes first, first * factor, ... up to `most`; but where the work takes
-/// kEnoughSeconds at a smaller one, the rate there: no machine is too slow to be measured.
+/// The rate at the largest of the sizes first, first * factor, ... up to `most`. If the work takes
+/// kEnoughSeconds at a smaller size, the rate at that size: no machine is too slow to be measured.
 template <class WorkOfSize>
 double rate_at_large_size(Device device, std::int64_t first, std::int64_t factor, std::int64_t most,
                           const WorkOfSize& work_of_size) {

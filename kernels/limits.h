@@ -6,8 +6,8 @@
 #include "trace/timing.h"
 
 /// The measured limits of a device, for the ladders, the roofline and the profiler. Rates are the best of
-/// several rounds. Those that choose the size of the work take a large one, or on a slow machine the first
-/// that takes 20 ms.
+/// several rounds. Functions that choose the size of the work take a large one, or on a slow machine the
+/// first size that takes 20 ms.
 namespace ringtape {
 
 /// Work that measures a limit: the rate is `amount` over the seconds of a run.
@@ -30,7 +30,7 @@ double large_copy_bytes(Device device);
 double copy_rate(Device device, double bytes);
 
 /// FLOPs a second: the larger of the rates of multiply_add_work() and of a large product in `dtype`, as
-/// 16-bit products have units of their own. Takes some tenths of a second, and memory for the product, less
+/// 16-bit products have their own units. Takes a few tenths of a second, and memory for the product: less
 /// where little is free.
 double most_flops(Device device, DType dtype);
 

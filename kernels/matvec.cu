@@ -6,7 +6,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// A block has rows of B, one after another.
+/// A block goes through rows of B, one after another.
 template <class T, class Out>
 __global__ void matvec(const T* a, const T* b, std::int64_t ldb, const Out* bias, Out* c, std::int64_t rows,
                        std::int64_t columns, accumulate_t<T> alpha, accumulate_t<T> beta) {

@@ -29,8 +29,8 @@ NormRows<T> rows_of(const NormProblem& p) {
           static_cast<A*>(p.rstd)};
 }
 
-/// Blocks of norm_forward that a multiprocessor must hold: in f32 two of 512 threads have registers enough,
-/// which gives 32 warps where the compiler's choice gives 20. 16-bit elements would spill.
+/// Blocks of norm_forward that a multiprocessor must hold: in f32 there are registers for two blocks of 512
+/// threads, 32 warps, where the compiler's choice gives 20. 16-bit elements would spill.
 template <class T>
 constexpr int kBlocksOfForward = sizeof(T) == sizeof(float) ? 2 : 1;
 

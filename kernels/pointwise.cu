@@ -18,7 +18,7 @@ struct Exp {
   __device__ static auto of(auto x) { return ::exp(x); }
 };
 
-/// 1 / (1 + e^-x); for a large -x, where e^-x would overflow, a smaller one that is still of no account.
+/// 1 / (1 + e^-x). A large -x is limited so that e^-x does not overflow; the result is still about 0.
 template <class A>
 __device__ A sigmoid(A x) {
   return 1 / (1 + softmax_exp(minimum(-x, A(sizeof(A) == 8 ? 700 : 88))));

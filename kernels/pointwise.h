@@ -13,8 +13,8 @@ namespace ringtape {
 /// An operand of a kernel: an input, the result, the gradient of the result, or the number alpha.
 enum class Operand { a, b, y, dy, alpha };
 
-/// Memory of n elements each (null where the kernel does not read it), fastest if aligned to 16 bytes, and
-/// the number alpha. `result` may be one of the others, but may not overlap it otherwise.
+/// Arrays of n elements each (null where the kernel does not read them), fastest if aligned to 16 bytes, and
+/// the number alpha. `result` may be one of the arrays read, but may not overlap them otherwise.
 struct PointwiseArguments {
   const void* a = nullptr;
   const void* b = nullptr;

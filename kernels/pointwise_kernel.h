@@ -50,7 +50,7 @@ __device__ inline Vec<A, W> lane_by_lane(const Vec<A, W>& first, const More&... 
 /// result[i] (+)= Function::of(the operands at i)
 template <class Function, class T, Operand... kReads>
 __global__ void pointwise(PointwiseOperands<T> from, T* result, std::int64_t n, bool accumulate) {
-  // Two loops, as the CPU's compiler does not take the decision out of a long one, and then leaves it scalar.
+  // Two loops: the CPU's compiler does not move the decision out of a long loop, and leaves that scalar.
   const auto run = [=](auto adds) {
     for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
       store_result(result + i, lane_by_lane<Function>(load_operand<kReads, lanes>(from, i)...),

@@ -32,7 +32,7 @@ __global__ void uniform(T* x, std::int64_t n, float low, float high, std::uint64
     Vec<float, 4> values{
         {uniform_float(bits.x), uniform_float(bits.y), uniform_float(bits.z), uniform_float(bits.w)}};
     for (int k = 0; k < 4; ++k) {
-      // One rounding here, on either target, and one to T; either may reach `high`.
+      // Rounded once here, the same on every target, and once to T; either rounding may reach `high`.
       const float value = rounded_to<T>(fmaf(high - low, values[k], low));
       values[k] = value < high ? value : low;
     }

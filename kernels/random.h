@@ -2,8 +2,8 @@
 
 #include "kernels/common/launcher.h"
 
-/// Random tensors from Philox4x32-10 (core/philox.h). Element i takes word i % 4 of the counter `offset` + i
-/// / 4 under the key `seed`, so an operation on n elements uses ceil(n / 4) counters, and its values do not
+/// Random tensors from Philox4x32-10 (core/philox.h). Element i takes word i % 4 of counter `offset` + i / 4
+/// under the key `seed`, so an operation on n elements uses ceil(n / 4) counters, and its values do not
 /// depend on the device or the number of threads. dtype: f32, bf16, f16 and, on the CPU, f64 (drawn in f32,
 /// then converted).
 

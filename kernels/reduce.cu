@@ -26,7 +26,7 @@ __device__ double strided_sum(const A* values, int count, int stride) {
 }
 
 /// Adds up the parts of y's elements first to first + count - 1, in a block with shared memory for a double
-/// of each thread. Where there are more threads than elements, several divide the parts of one.
+/// per thread. If there are more threads than elements, several threads share the parts of an element.
 template <class To>
 __device__ void join_parts(const Extents& e, std::int64_t first, std::int64_t count,
                            const ReduceScratch* scratch, To* y, double scale, bool accumulate) {
@@ -84,7 +84,7 @@ __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool acc
         for (int k = 0; k < lanes; ++k) sum.add(slot + k, values[k]);
       });
     };
-    // Decided once for a row: beside a vector's load the elements' would take as many instructions again.
+    // Decided once for a row: a decision at each vector would double the loop's instructions.
     if (kPieces && is_aligned<Vec<From, kVecLanes<From>>>(part)) {
       add_up([](const From* from, auto lanes) { return load_aligned<lanes>(from); });
     } else {
@@ -97,8 +97,8 @@ __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool acc
   join_parts(e, 0, e.outer, scratch, y, scale, accumulate);
 }
 
-/// Neighbouring columns that a thread of the CPU adds up, a loop over contiguous memory. A thread of the GPU
-/// has a vector of 16 bytes where rows consist of aligned ones, and else one column.
+/// On the CPU a thread adds up kCpuColumns neighbouring columns in a loop over contiguous memory. A GPU
+/// thread has a vector of 16 bytes where rows consist of aligned vectors, otherwise one column.
 constexpr int kCpuColumns = 512;
 
 /// The threads of a block of sum_columns, over columns (x, `columns_of_thread` each) and rows (y).
@@ -131,7 +131,7 @@ __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool 
   const From* const from = x + outer * e.mid * e.inner + column;
   std::int64_t row = first + threadIdx.y;
   if constexpr (kGpuGeometry) {
-    constexpr int kRows = 4;  // of which the loads are under way together
+    constexpr int kRows = 4;  // whose loads are in flight together
     for (; row + (kRows - 1) * threads_y < end; row += kRows * threads_y) {
       Vec<From, W> read[kRows];
 #pragma unroll
@@ -199,7 +199,7 @@ void launch_sum_columns(const Stream& stream, const From* x, std::int64_t outer,
   const std::int64_t groups = outer * ceil_div(inner, std::int64_t{threads.x} * W);
   const std::int64_t most =
       minimum(ReduceScratch::kMaxPartials / (outer * inner),
-              2 * ReduceScratch::kMaxGroups / groups);  // 1 for more groups than counters
+              2 * ReduceScratch::kMaxGroups / groups);  // at most 1 for more groups than counters
   const Extents e = with_parts(outer, mid, inner, most, 256);
   const LaunchShape shape{
       dim3(static_cast<unsigned>(groups), static_cast<unsigned>(e.parts)), threads,

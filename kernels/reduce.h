@@ -2,7 +2,7 @@
 
 #include "kernels/common/launcher.h"
 
-/// Sums. f32, bf16 and f16 add up in f32, f64 (CPU) in f64. The order of every sum depends only on the sizes.
+/// Sums: within a thread in f32 (f64, CPU only, in f64), then in double. The order depends only on the sizes.
 
 /// y[o, i] (+)= scale * sum over m of x[o, m, i], for x [outer, mid, inner] and y [outer, inner] of dtype
 /// `to`, which is `from` or f32. With outer = 1 this is the sum of each column, with inner = 1 of each row,

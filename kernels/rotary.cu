@@ -23,8 +23,8 @@ __global__ void rotary_table(A* cosines, A* sines, std::int64_t n, std::int64_t 
   });
 }
 
-/// Calls body(at, i, lanes) for the elements at to at + lanes - 1 of a row that are in the first half of a
-/// head, where they are number i and following.
+/// Calls body(at, i, lanes) for the elements `at` to at + lanes - 1 of a row that are in the first half of a
+/// head, at the positions from i on in that half.
 template <class T, class Body>
 __device__ void for_each_in_first_half(std::int64_t heads, std::int64_t half, const Body& body) {
   if constexpr (kGpuGeometry) {

@@ -21,8 +21,8 @@ struct RotaryProblem {
 }  // namespace ringtape
 
 /// cosines[t, i] and sines[t, i] of the angle (first_position + t) * base^(-2 i / head_size), f32 or f64, for
-/// `sequence` positions. Power, frequency and angle are rounded to f32 for every dtype, as in the code that
-/// Llama's models are trained and run with: a more exact angle would be another one at large positions.
+/// `sequence` positions. Power, frequency and angle are rounded to f32 for every dtype, as in the code with
+/// which Llama's models are trained and run: at large positions a more exact angle would differ from it.
 RINGTAPE_LAUNCHER(rotary_table, DType dtype, void* cosines, void* sines, std::int64_t sequence,
                   std::int64_t first_position, std::int64_t head_size, double base);
 

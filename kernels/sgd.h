@@ -27,8 +27,8 @@ struct SgdStep {
 
 }  // namespace ringtape
 
-/// One step over the whole arena, as PyTorch computes it. With g the gradient times the clip factor, per
-/// element:
+/// One step over the whole arena, as PyTorch computes it. With g the unscaled gradient times the clip factor,
+/// per element:
 ///   g = g + weight_decay * w
 ///   b = g on a parameter's first step, then b = momentum * b + (1 - dampening) * g
 ///   w = w - lr * (nesterov ? g + momentum * b : b)

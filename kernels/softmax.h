@@ -52,23 +52,23 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
 template <class A>
 struct ExpOfDifference {
   A max;
-  /// The least max: with -inf a row of -inf had a sum of NaN, and not of 0.
+  /// The least max: with -inf, a row of -inf would have a sum of NaN instead of 0.
   static constexpr A kLeastMax = kLowest<A>;
 
   __device__ A operator()(A x) const { return softmax_exp(x - max); }
-  /// What a sum of e(x) for a lower max is multiplied by.
+  /// The factor for a sum of e(x) under a lower max.
   __device__ A from(const ExpOfDifference& lower) const { return softmax_exp(lower.max - max); }
   __device__ A factor() const { return 1; }
 };
 
 /// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x log2(e) - r) with r
-/// = max log2(e), rounded. The factor is what the rounding makes of e(max). It cancels where e(x) is divided
-/// by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
+/// = max log2(e), rounded. The factor is e(max): 1 but for the rounding of r. It cancels where e(x) is
+/// divided by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
 class ExpInOneStep {
  public:
   static constexpr float kLeastMax = -0x1p30f;
 
-  // As a multiply-add, for the compiler might take a product into another multiply-add, without rounding it.
+  // fmaf, because the compiler might fuse a plain product into another multiply-add, without rounding it.
   __device__ explicit ExpInOneStep(float max) : max_(max), reference_(fmaf(max, kLog2OfE, 0.0f)) {}
 
   __device__ float operator()(float x) const { return power_of_two(fmaf(x, kLog2OfE, -reference_)); }
@@ -82,7 +82,7 @@ class ExpInOneStep {
   float max_, reference_;
 };
 
-/// The one for rows of many logits.
+/// The form for rows of many logits.
 template <class A>
 using ExpBelow =
     std::conditional_t<kGpuGeometry && std::is_same_v<A, float>, ExpInOneStep, ExpOfDifference<A>>;

@@ -34,7 +34,7 @@ struct LineCounts {
   std::int64_t transactions = 0;
   /// The fewest transactions for the requested bytes: every sector fully used, or no bank conflict.
   std::int64_t ideal = 0;
-  /// Different bytes of each request, added up.
+  /// Distinct bytes of each request, added up.
   std::int64_t bytes = 0;
   /// Requests while a lane had asynchronous copies in flight (kernels/common/async_copy.h).
   std::int64_t while_copying = 0;

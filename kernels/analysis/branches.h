@@ -6,7 +6,7 @@
 
 namespace ringtape::analysis {
 
-/// The paths of a warp's lanes at each branch of a kernel. The compiler reports the begin of each basic block
+/// The paths of a warp's lanes at each branch of a kernel. The compiler reports the start of each basic block
 /// (-fsanitize-coverage=trace-pc) and each comparison (trace-cmp); the last comparison before the next basic
 /// block is assumed to be the branch's condition.
 class Branches {

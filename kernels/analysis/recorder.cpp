@@ -42,7 +42,7 @@ Recorder::Recorder()
       accesses_(simt::kMaxThreads),
       gone_(simt::kMaxThreads / simt::kWarp),
       copies_(simt::kMaxThreads) {
-  check(the_active == nullptr, "analysis: there is one already, and launches can have one only");
+  check(the_active == nullptr, "analysis: there is one already, and only one can exist at a time");
   the_active = this;
   simt::set_observer(this);
 }

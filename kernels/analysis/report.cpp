@@ -27,7 +27,7 @@ std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<Co
   std::map<std::tuple<std::string, int, Space, Access>, LineCounts> lines;
   for (std::size_t i = 0; i < launch.sites.size(); ++i) {
     const LineCounts& counts = launch.sites[i].counts;
-    if (counts.requests == 0) continue;  // a copy's begin: its write counts on arrival
+    if (counts.requests == 0) continue;  // a copy's start: its write counts on arrival
     const SourceLine& where = locations[i].line;
     LineCounts& line = lines[{where.file, where.line, counts.space, counts.access}];
     line.where = where;

@@ -43,7 +43,7 @@ class SharedShadow {
   /// A problem of an access.
   struct Problem {
     enum { none, race, unwritten, under_way } kind = none;  // under_way: a copy not waited for
-    int site = 0;  // of the other access of a race, or of the copy's begin
+    int site = 0;  // of the other access of a race, or of the copy's start
     int thread = 0;
   };
 
@@ -53,7 +53,7 @@ class SharedShadow {
   /// Records an access by `thread` at instruction `site`; returns the first problem.
   Problem access(std::size_t offset, std::size_t bytes, Access access, int thread, int site,
                  const BarrierTimes& times);
-  /// The same for the begin of an asynchronous copy: until `thread` writes the bytes, which is their arrival,
+  /// The same for the start of an asynchronous copy: until `thread` writes the bytes, which is their arrival,
   /// no thread may access them.
   Problem begin_copy(std::size_t offset, std::size_t bytes, int thread, int site, const BarrierTimes& times);
 

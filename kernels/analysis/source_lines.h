@@ -11,8 +11,8 @@ namespace ringtape::analysis {
 /// The source location of an instruction, from the debug information.
 struct CodeLocation {
   std::string function;  ///< the kernel's or function's name, without its namespace and parameters
-  /// The innermost inlined function of a `.cu` file: the kernel's own line and not that of load_vec(). The
-  /// innermost function where there is none.
+  /// In the innermost inlined function of a `.cu` file: the kernel's own line, not a line of load_vec().
+  /// Without such a function, the innermost line in the outermost function's file.
   SourceLine line;
   /// The code is in kernels/simt: the CPU's model of an instruction, such as a shuffle.
   bool of_executor = false;

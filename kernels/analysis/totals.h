@@ -11,7 +11,7 @@ namespace ringtape::analysis {
 /// The total cost of several launches.
 struct Totals {
   LineCounts global, shared;
-  std::int64_t needed = 0;  ///< bytes of global memory, of each launch
+  std::int64_t needed = 0;  ///< bytes of global memory, added up over the launches
   std::int64_t barriers = 0;
   std::int64_t divergent_branches = 0;
   std::int64_t races = 0, unwritten_reads = 0, outside = 0;  ///< lines with such a finding

@@ -1,6 +1,6 @@
 // The functions that g++ -fsanitize=thread calls at each access to memory. Linked in place of
-// ThreadSanitizer's own runtime, they feed the analysis; without an Analysis the access hook, if there is
-// one.
+// ThreadSanitizer's own runtime, they feed the active Analysis; without one they call the access hook, if it
+// is set.
 #include <cstddef>
 #include <cstdint>
 

@@ -14,7 +14,7 @@ constexpr int kWidth = kLadderHeadWidth;
 constexpr int kThreads = 64;
 constexpr float kScale = 0.125f;
 
-/// A thread for each score; those behind the diagonal are not written, nor read later.
+/// A thread for each score. Scores above the diagonal are neither written nor read.
 __global__ void naive_scores(LadderAttention p) {
   const int key = blockIdx.x * kThreads + threadIdx.x;
   const int query = blockIdx.y, head = blockIdx.z;

@@ -5,7 +5,7 @@
 
 /// Rung 4: 16 bytes an instruction, four keys at a time.
 ///
-/// A load brings four floats, from global and from shared memory: a quarter of the requests, which on rung 3
+/// A load reads four floats, from global and from shared memory: a quarter of the requests, which on rung 3
 /// were one for every multiply-add. Four scores are summed at a time, so their additions do not wait for each
 /// other, and the result is rescaled at most once for the four. exp is the cheaper form for arguments up to 0
 /// (kernels/common/math.h).

@@ -8,14 +8,14 @@
 /// Rung 5: both products on the tensor cores.
 ///
 /// q, k and v are bf16, sums and softmax f32. A warp has 16 queries; the scores of a tile of 64 keys are 4 x
-/// 8 mma instructions. What an mma leaves in a lane's registers are the elements that the next one wants
-/// there as its left operand (rows lane / 4 and lane / 4 + 8; two neighbours of eight columns), so the
-/// weights go from the first product to the second without shared memory: converted to bf16, two to a
+/// 8 mma instructions. The elements that an mma leaves in a lane's registers are those that the next mma
+/// needs there as its left operand (rows lane / 4 and lane / 4 + 8; of every eight columns two neighbours),
+/// so the weights go from the first product to the second without shared memory: converted to bf16, two to a
 /// register. A row is spread over four lanes, and two shuffles find its maximum (Dao, "FlashAttention-2",
 /// 2023).
 ///
 /// The next tile is copied by cp.async while this one is multiplied (rung 7 of the GEMM ladder), and the
-/// 16-byte pieces of a row change places so that ldmatrix has no bank conflicts (rung 9 there).
+/// 16-byte pieces of a row are permuted so that ldmatrix has no bank conflicts (rung 9 there).
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
@@ -58,7 +58,7 @@ __device__ __forceinline__ float sum_of_row(float value) {
 __global__ void __launch_bounds__(kThreads) tensor_core(LadderAttention p) {
   __shared__ Tile queries, keys[2], values[2];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int last = blockIdx.x;  // tile of keys that the queries see
+  const int last = blockIdx.x;  // the last tile of keys that the queries see
   const int head_begins = blockIdx.y * p.tokens * kWidth;
   const bfloat16* k = static_cast<const bfloat16*>(p.k) + head_begins;
   const bfloat16* v = static_cast<const bfloat16*>(p.v) + head_begins;

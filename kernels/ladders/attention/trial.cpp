@@ -49,9 +49,9 @@ struct Data {
   }
 };
 
-/// The largest error of some hundred rows, over the rounding bound. A score is off by at most e = (66) 2^-24
-/// of the sum of its terms' magnitudes, so exp by 2 e + 32 2^-24 of its value, and the sums of `count` terms
-/// by 2 count 2^-24; weights in bf16 are off by 2^-8.
+/// The largest error of a few hundred rows, over the rounding bound. A score is off by at most e = 66 * 2^-24
+/// times the sum of its terms' magnitudes, so exp by 2 e + 32 * 2^-24 times its value, and sums of `count`
+/// terms by 2 * count * 2^-24; weights in bf16 are off by 2^-8.
 double largest_error(const Data& data) {
   const std::vector<double> out = data.out.to_doubles();
   const std::int64_t rows = kHeads * data.tokens, step = rows <= 1024 ? 1 : rows / 512 + 1;

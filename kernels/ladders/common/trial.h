@@ -16,7 +16,7 @@ namespace ringtape::ladders {
 /// One version of a kernel.
 struct Rung {
   const char* name;
-  const char* adds;  ///< its change to the rung before, in a few words
+  const char* adds;  ///< its change from the rung before, in a few words
   DType inputs = DType::f32;
 };
 

@@ -6,8 +6,8 @@
 ///
 /// A multiply-add of rung 3 needs two floats from shared memory, and these reads limit it. A thread with
 /// eight elements of a column reads one float of B and uses it eight times: nine reads for eight
-/// multiply-adds in place of sixteen. The block's tile of C is larger, too, so that each float of global
-/// memory serves 64 rows or columns and not 32.
+/// multiply-adds instead of sixteen. The block's tile of C is larger, too, so that each float of global
+/// memory serves 64 rows or columns instead of 32.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

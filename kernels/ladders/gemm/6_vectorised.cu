@@ -2,9 +2,9 @@
 //
 #include "kernels/ladders/gemm/gemm.h"
 
-/// Rung 6: 16 bytes an instruction, but where the tile of A is stored.
+/// Rung 6: 16 bytes an instruction, except where the tile of A is stored.
 ///
-/// A quarter of the instructions copy the tiles, and a quarter read them. For A that requires a transpose:
+/// Copying the tiles and reading them takes a quarter of the instructions. For A that requires a transpose:
 /// its tile is stored with k first, so that the eight rows of a thread are contiguous. The thread's rows and
 /// columns come in two chunks of four, half a tile apart: eight lanes then read 128 neighbouring bytes of B,
 /// and the bank conflicts of rung 5 are gone. The transposing store has new conflicts, but few: one store for

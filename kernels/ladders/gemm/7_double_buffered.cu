@@ -11,8 +11,8 @@
 ///
 /// A step is 16 deep, where it was 8: half as many barriers for the same work.
 ///
-/// A copy cannot transpose, so A's tile has k last again. A thread reads four k of a row at once, with as few
-/// instructions and without bank conflicts: the lanes of a phase read one row, or different banks.
+/// A copy cannot transpose, so A's tile has k last again. A thread reads four k of a row at once, with no
+/// more instructions and no bank conflicts: the lanes of a phase read one row, or different banks.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

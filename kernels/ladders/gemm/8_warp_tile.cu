@@ -5,10 +5,10 @@
 
 /// Rung 8: a tile for each warp, and 8 x 16 elements for each thread.
 ///
-/// Each warp of a block has a square of 64 x 64, where on rung 7 a warp had a strip of 8 rows (in two parts)
-/// across all columns: it reads less of B for each product. And a thread's part is twice as large: 24 floats
-/// read for 128 multiply-adds, in place of 16 for 64. There are half as many threads, each with twice the
-/// registers: the GPU has fewer warps to hide latency, but more independent work in each thread.
+/// Each warp of a block has a square of 64 x 64, where on rung 7 a warp had two strips of 8 rows across all
+/// columns: it reads less of B for each product. And a thread's part is twice as large: 24 floats read for
+/// 128 multiply-adds, in place of 16 for 64. There are half as many threads, each with twice the registers:
+/// the GPU has fewer warps to hide latency, but more independent work in each thread.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

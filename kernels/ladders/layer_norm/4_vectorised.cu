@@ -5,7 +5,7 @@
 /// Rung 4: 16 bytes an instruction.
 ///
 /// A load reads four floats, a store writes four: a quarter of the requests for the same bytes, and four
-/// times as many bytes under way for each instruction that waits.
+/// times as many bytes in flight for each instruction that waits.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

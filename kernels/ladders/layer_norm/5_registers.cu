@@ -5,9 +5,9 @@
 /// Rung 5: the row stays in registers.
 ///
 /// A thread keeps its elements, up to eight vectors of four, so each byte of the row comes from memory once;
-/// the loop has a fixed number of rounds and is unrolled, as registers have no index. All loads of a row are
-/// under way together. Passes are cheap now, so the mean comes first again, and the variance is the mean of
-/// the squared differences from it, which rounds best. The library's norms are like this
+/// the loop has a fixed number of rounds and is unrolled, because registers cannot be indexed. All loads of a
+/// row are in flight together. Passes are cheap now, so the mean comes first again, and the variance is the
+/// mean of the squared differences from it, which rounds best. The library's norms are like this
 /// (kernels/common/rows.h).
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

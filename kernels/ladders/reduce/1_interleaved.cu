@@ -3,8 +3,8 @@
 /// Rung 1: a tree in shared memory, by neighbours.
 ///
 /// First every second thread adds its right neighbour, then every fourth, and so on: eight rounds for 256
-/// floats. In each round the adding threads are spread over all warps, so every warp diverges at the branch,
-/// and all warps stay active to the end, with one lane in the last rounds.
+/// floats. In the first five rounds the adding threads are spread over all warps, so every warp diverges at
+/// the branch; in the fifth only one lane of each warp adds.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

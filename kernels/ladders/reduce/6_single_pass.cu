@@ -5,8 +5,8 @@
 /// Rung 6: 16 bytes an instruction, many elements for each thread, and one launch.
 ///
 /// All elements are divided among at most 1024 blocks, so the end of a block costs little, and each thread
-/// has several independent sums. The block that finishes last adds up the partial sums, in the order of the
-/// blocks: no second launch, and the same bits each time. The time left is that of reading memory.
+/// has several independent sums. The block that finishes last adds up the partial sums, in a fixed order: no
+/// second launch, and the same bits each time. The time left is that of reading memory.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

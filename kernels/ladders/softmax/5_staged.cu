@@ -8,8 +8,8 @@
 /// The first pass copies the logits to shared memory, and the others read them there. Each byte of global
 /// memory is read once and written once, which is the minimum. As a pass is cheap now, there are three again:
 /// with the maximum known, the second computes and stores each exp, and the third only multiplies. That is
-/// half the exps of rung 4, and no correction of the sum for a larger logit. It needs no barrier: each thread
-/// reads only its own writes.
+/// half the exps of rung 4, and no correction of the sum for a larger logit. The copy needs no barrier: each
+/// thread reads only its own writes.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
