@@ -287,8 +287,8 @@ __device__ __forceinline__ int write_scores_of_keys(const Problem& p, const Toke
   return padded;
 }
 
-/// Elements of shared memory for a tile's statistics: those of OnlineSoftmax, which are more than the
-/// backward's.
+/// Elements of shared memory for a tile's statistics: of OnlineSoftmax, which has more of them than the
+/// backward.
 template <class Tile>
 inline constexpr int kStatElements = (3 + 2 * ColumnShare<Tile>::kParts) * Tile::tokens;
 

@@ -6,7 +6,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/softmax.h"
 
-/// What the two kernels of cross-entropy share (cross_entropy_few_classes.h, cross_entropy_many_classes.h):
+/// Shared by the two kernels of cross-entropy (cross_entropy_few_classes.h, cross_entropy_many_classes.h):
 /// the tensors of a pass, a row's target, and what is written for a row and for the whole batch. The
 /// arithmetic of a row is in kernels/softmax.h.
 namespace ringtape::RINGTAPE_TARGET {
@@ -17,7 +17,7 @@ enum class Pass { forward, backward, fused };
 constexpr int kIgnored = -1;
 constexpr int kInvalid = -2;
 
-/// The tensors that a pass reads and writes; those it does not use are null.
+/// The tensors that a pass reads and writes; tensors that it does not use are null.
 template <class T>
 struct Buffers {
   const T* logits;

@@ -74,7 +74,7 @@ __device__ int sum_before(int value, int* sums) {
   return sum - value;
 }
 
-/// Replaces the counters [digit][thread] by the sums of those before them.
+/// Replaces each of the counters [digit][thread] by the sum of the counters before it.
 __device__ void sum_counters(int* counters, int* sums) {
   __syncthreads();  // all threads have counted
   const int first = thread_rank() * kDigits;

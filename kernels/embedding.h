@@ -6,7 +6,7 @@ namespace ringtape {
 
 /// The tokens of an embedding, i32 or i64 [rows], and the table's sizes. A row is a token of a sequence of
 /// `sequence` tokens; with positions, its position is first_position + row % sequence. A table may be a part
-/// of a larger one: its first row is then that of token `first_token`, and the tokens of other parts give
+/// of a larger one: then its first row belongs to token `first_token`, and the tokens of other parts give
 /// zeros.
 struct EmbeddingProblem {
   DType token_dtype;

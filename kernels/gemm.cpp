@@ -130,8 +130,8 @@ void set_gemm_backend(GemmBackend backend, Device device) {
 void set_tf32(bool on, Device device) {
   check(!on || device.is_cuda(), "TF32 is a mode of a GPU's tensor cores: {} multiplies f32 as f32",
         to_string(device));
-  check(!on || has_bf16_instructions(device), "TF32 needs a GPU of compute capability 8.0 or more: {} has less",
-        to_string(device));
+  check(!on || has_bf16_instructions(device),
+        "TF32 needs a GPU of compute capability 8.0 or more: {} has less", to_string(device));
   tf32_allowed() = on;
 }
 

@@ -27,7 +27,7 @@ struct GemmArgs {
   std::int64_t ldc = 0;
 
   DType dtype = DType::f32;      ///< of A and B: f32, bf16 or f16; f64 on the CPU
-  DType out_dtype = DType::f32;  ///< of C and bias: that of A and B, or f32
+  DType out_dtype = DType::f32;  ///< of C and bias: the dtype of A and B, or f32
 
   double alpha = 1;
   double beta = 0;             ///< 0 means that C is not read, so it may hold anything

@@ -8,7 +8,7 @@ namespace ringtape {
 
 /// How the bias corrections b1 = 1 / (1 - beta1^t) and b2 = 1 / (1 - beta2^t) of Adam's moments are applied.
 enum class LambDebias {
-  in_norm,      ///< u = b1 m / (sqrt(b2 v) + eps) + decay w: the norm is that of the corrected update
+  in_norm,      ///< u = b1 m / (sqrt(b2 v) + eps) + decay w: the norm of the corrected update
   out_of_norm,  ///< u = m / (sqrt(v) + eps) + decay w, and the learning rate is multiplied by b1 / sqrt(b2)
   none,         ///< u = m / (sqrt(v) + eps) + decay w, and no correction
 };

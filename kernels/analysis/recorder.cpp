@@ -222,7 +222,7 @@ void Recorder::access(Access access, const void* memory, std::size_t bytes, cons
     buffer = buffer_at(address);
     if (buffer == nullptr && belongs_to_thread(address)) return;
   }
-  // The return address is that of the next instruction.
+  // The return address is the address of the next instruction.
   const int site = site_of(number_of(code) - 1, space, access);
   if (space == Space::shared) {
     add_shared_problem(shadow_.access(offset, bytes, access, simt::thread_rank(), site, times_), offset,

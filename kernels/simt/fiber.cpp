@@ -35,9 +35,8 @@ Stack::Stack(std::size_t number) {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE) != 0) {
     fail(
-        "SIMT executor: no stack of {} bytes for a thread of a kernel: {} (each takes two of the mappings "
-        "that "
-        "/proc/sys/vm/max_map_count allows)",
+        "SIMT executor: no stack of {} bytes for a thread of a kernel: {} (each stack takes two of the "
+        "mappings that /proc/sys/vm/max_map_count allows)",
         kStackBytes, std::strerror(errno));
   }
   mapping_ = static_cast<char*>(memory);

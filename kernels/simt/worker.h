@@ -35,7 +35,7 @@ struct Launch {
   OrderSetting order;
   Observer* observer;  // null for none
 
-  // The stored error is that of the failing block with the lowest number. All blocks before it run, so the
+  // The stored error comes from the failing block with the lowest number. All blocks before it run, so the
   // error does not depend on the number of workers.
   std::atomic<std::int64_t> first_failed_block = std::numeric_limits<std::int64_t>::max();
   std::mutex mutex{};

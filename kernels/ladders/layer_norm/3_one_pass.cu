@@ -5,8 +5,8 @@
 /// Rung 3: mean and variance in one pass.
 ///
 /// variance = mean of squares - square of the mean would need one pass, but subtracts two numbers that are
-/// nearly equal where the mean is large beside the deviation. Shifted by any element of the row they no
-/// longer are: with d = x - x[0], mean = x[0] + E[d] and variance = E[d^2] - E[d]^2 (Chan, Golub and LeVeque,
+/// nearly equal where the mean far exceeds the deviation. Shifted by an element of the row they no longer
+/// are: with d = x - x[0], mean = x[0] + E[d] and variance = E[d^2] - E[d]^2 (Chan, Golub and LeVeque,
 /// "Algorithms for computing the sample variance", 1983). The row is read twice instead of three times.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

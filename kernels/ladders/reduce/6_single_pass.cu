@@ -6,7 +6,7 @@
 ///
 /// All elements are divided among at most 1024 blocks, so the end of a block costs little, and each thread
 /// has several independent sums. The block that finishes last adds up the partial sums, in a fixed order: no
-/// second launch, and the same bits each time. The time left is that of reading memory.
+/// second launch, and the same bits each time. The time left is the time of reading memory.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

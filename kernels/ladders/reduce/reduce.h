@@ -7,7 +7,7 @@
 namespace ringtape {
 
 /// *result = the sum of x[0] to x[n - 1], or of their squares; n is a multiple of 1024, up to 2^30. `scratch`
-/// has room for n / 128 floats: the blocks' partial sums, and those of the next pass over them. No rung adds
+/// has room for n / 128 floats: the partial sums of the blocks, and of the next pass over these. No rung adds
 /// floats by atomics, so two runs give the same bits. The last rung counts blocks in *counter, which is 0
 /// before and after.
 struct ReduceProblem {
