@@ -64,6 +64,7 @@ class AsyncCopies {
     begin({shared, value, kBytes});
   }
   void commit() {
+    simt::check_in_flight(groups_, kMostGroups, "groups of asynchronous copies");
     group_ends_[groups_++] = count_;
   }
   template <int kGroupsLeft>
@@ -100,6 +101,7 @@ class AsyncCopies {
   };
 
   void begin(const Copy& copy) {
+    simt::check_in_flight(count_, kMostCopies, "asynchronous copies");
 #if defined(RINGTAPE_ANALYSIS)
     simt::note_copy_begins(copy.to, static_cast<std::size_t>(copy.bytes));
 #else

@@ -114,6 +114,10 @@ std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation l
   return worker.combine_warp(worker.warp_lanes(), word, 0, result_of_combine, combine, location);
 }
 
+void check_in_flight(int count, int most, const char* what) {
+  check(count < most, "kernel: a thread has {} {} in flight, all that the CPU's model holds", count, what);
+}
+
 void note_copies_under_way(int count) {
   if (the_observer != nullptr) the_observer->copies_under_way(thread_rank(), count);
 }

@@ -45,6 +45,18 @@ __global__ void copy_async(bool waits, const float* from, float* first, float* s
   for (int i = 0; i < 4; ++i) second[mine + i] = tile[256 + others + i];
 }
 
+__global__ void copy_many(int count, bool in_groups, const float* from, float* to) {
+  float* tile = dynamic_shared<float>();
+  AsyncCopies copies;
+  for (int i = 0; i < count; ++i) {
+    copies.copy<4>(tile + i, from + i);
+    if (in_groups) copies.commit();
+  }
+  copies.commit();
+  copies.wait<0>();
+  for (int i = 0; i < count; ++i) to[i] = tile[i];
+}
+
 }  // namespace
 
 void test_load_matrices(const Stream& stream, bool transposed, const void* matrices, unsigned* registers) {
@@ -58,6 +70,11 @@ void test_multiply_matrices(const Stream& stream, const unsigned* a, const unsig
 
 void test_async_copies(const Stream& stream, bool waits, const float* from, float* first, float* second) {
   launch(copy_async, {1, 64, 512 * sizeof(float)}, stream, waits, from, first, second);
+}
+
+void test_many_copies(const Stream& stream, int count, bool in_groups, const float* from, float* to) {
+  launch(copy_many, {1, 1, static_cast<std::size_t>(count) * sizeof(float)}, stream, count, in_groups, from,
+         to);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -13,3 +13,5 @@ RINGTAPE_LAUNCHER(test_multiply_matrices, const unsigned* a, const unsigned* b, 
 /// in two groups, waits only for the first and then for both, and writes another thread's data to `first` and
 /// `second`. With `waits` off it does not wait.
 RINGTAPE_LAUNCHER(test_async_copies, bool waits, const float* from, float* first, float* second);
+/// One thread copies `count` floats, each by a cp.async of its own, waits, and writes them to `to`.
+RINGTAPE_LAUNCHER(test_many_copies, int count, bool in_groups, const float* from, float* to);

@@ -151,4 +151,24 @@ TEST_CASE("cp.async: what has been waited for is there, and on the CPU nothing e
   });
 }
 
+TEST_CASE("cp.async: the CPU's model says where it has no room for a thread's copies", "[ladders]") {
+  const auto from = random_values<float>(100, 4, 1, 2);
+  on_every_device([&](Device device, const Stream& stream) {
+    const DeviceArray<float> source(device, from);
+    const auto copied = [&](int count, bool in_groups) {
+      const DeviceArray<float> result(device, from.size());
+      test_many_copies(stream, count, in_groups, source.data(), result.data());
+      std::vector<float> values = result.host();
+      values.resize(static_cast<std::size_t>(count));
+      return values;
+    };
+    CHECK(copied(64, false) == std::vector<float>(from.begin(), from.begin() + 64));
+    CHECK(copied(7, true) == std::vector<float>(from.begin(), from.begin() + 7));
+    if (device.is_cuda()) return;
+    CHECK_THROWS_WITH(copied(65, false), ContainsSubstring("a thread has 64 asynchronous copies in flight"));
+    CHECK_THROWS_WITH(copied(8, true),
+                      ContainsSubstring("a thread has 8 groups of asynchronous copies in flight"));
+  });
+}
+
 }  // namespace ringtape::test
