@@ -11,21 +11,22 @@
 
 namespace ringtape {
 
-/// The gradients of ZeRO stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2). There
-/// is no memory for all of them: a bucket has a buffer from just before its first gradient is written until
-/// the mean over the ranks of this rank's slice has been added to its shard, ParameterArena::gradients(). A
-/// parameter's gradient is a range of its bucket's buffer.
+/// The gradients of ZeRO stage 2 during backward (Rajbhandari et al., 2020, section 5.2). There is no memory
+/// for all of them: a bucket has a buffer from just before its first gradient is written until this rank's
+/// slice of the mean over the ranks has been added to the shard, ParameterArena::gradients(). A parameter's
+/// gradient is a range of its bucket's buffer.
 ///
 /// Two buffers suffice if buckets become complete one after the other: one is filled while the other is being
-/// reduced. If a third is needed, the oldest reduction in flight is waited for; if none is in flight, because
-/// the next bucket to be launched is not complete, a third buffer is allocated. Not counted among them is a
-/// chunk's last bucket (in stage 3 its units of all) where backward begins it before the first, as of weights
-/// that the output layer and the embeddings share: it is complete only at the end, and each of the others
-/// would have to be reduced before the next is begun. Ranks cannot deadlock: all launch the buckets of a
-/// round in the same order, and wait only for buckets that they have launched.
+/// reduced. If a third is needed, the rank waits for the oldest reduction in flight; if none is in flight,
+/// because the next bucket to be launched is not complete, a third buffer is allocated. The buffer of a
+/// chunk's last bucket (in stage 3, of a unit with is_of_all) does not count if backward begins that bucket
+/// before the chunk's first, as with weights that the output layer and the embeddings share: the bucket is
+/// complete only at the end, and if it counted, each of the others would have to be reduced before the next
+/// is begun. Ranks cannot deadlock: all launch the buckets of a round in the same order, and wait only for
+/// buckets that they have launched.
 class BucketBuffers {
  public:
-  /// For an arena of stage 2 or 3.
+  /// For an arena of stage 2 or 3, which must outlive this object.
   BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> comm);
 
   /// The gradient of this entry is about to be written, for the first time in this backward.
@@ -38,16 +39,17 @@ class BucketBuffers {
   /// Ends the round: waits for the reductions in flight, and frees all buffers.
   void end_round();
 
-  /// The largest number of buffers that existed at a time.
+  /// The largest number of buffers that existed at a time, including buffers that do not count.
   std::size_t most() const { return most_; }
 
  private:
+  /// A bucket whose reduction is in flight.
   struct Sent {
     std::size_t bucket;
     Tensor buffer;
     Work work;
   };
-  /// Of a bucket.
+  /// A bucket's place in its chunk.
   struct Place {
     std::size_t first_of_chunk = 0;  ///< the chunk's first bucket
     bool may_be_early = false;
@@ -61,10 +63,10 @@ class BucketBuffers {
   std::vector<Tensor> filling_;  // of each bucket; undefined for a bucket without a buffer
   std::deque<Sent> sent_;
   std::vector<std::uint8_t> is_complete_;             // of each entry, in this round
-  std::vector<std::uint64_t> shard_zero_grad_count_;  // of each bucket: when its slice was written
+  std::vector<std::uint64_t> shard_zero_grad_count_;  // of each bucket: at the last write to its slice
   std::vector<Place> places_;                         // of each bucket
   std::vector<std::uint8_t> has_begun_;               // of each bucket, in this round
-  std::vector<std::uint8_t> is_early_;                // of each bucket with a buffer: it is not counted
+  std::vector<std::uint8_t> is_early_;                // of each bucket: its buffer does not count
   std::size_t buffers_ = 0;
   std::size_t most_ = 0;
 };

@@ -33,16 +33,16 @@ const char* name_of(ReduceOp op);
 const char* name_of(Operation operation);
 
 /// One call of a communicator's operation. All ranks must make the same calls in the same order, so they
-/// compare their Calls: a rank whose call differs is found before data is overwritten.
+/// compare their Calls: a rank finds that its neighbour's call differs before it overwrites data.
 struct Call {
   Operation operation = Operation::barrier;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint8_t reduces = 0;    ///< 1 where `op` matters
   std::int32_t root = -1;      ///< -1 for an operation without a root
-  std::int64_t elements = 0;   ///< in total; of an exchange: sent by this rank
+  std::int64_t elements = 0;   ///< of the larger tensor; of an exchange: sent by this rank
   std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and separately its exchanges
-  std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 without counts
+  std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 for an operation without parts
 
   bool operator==(const Call&) const = default;
 };

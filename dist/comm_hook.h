@@ -6,7 +6,7 @@
 
 namespace ringtape {
 
-/// How the gradients of a bucket are averaged over the ranks (PyTorch calls it a communication hook).
+/// A communication hook, as in PyTorch: how the gradients of a bucket are averaged over the ranks.
 class CommHook {
  public:
   CommHook() = default;

@@ -53,13 +53,13 @@ struct Traffic {
   std::uint64_t received = 0;
 };
 
-/// How often an operation was called, and the bytes of its tensor, of the larger one where input and output
-/// differ; of an exchange the bytes that this rank sends.
+/// The calls of an operation, and the total bytes of their tensors: of the larger one where input and output
+/// differ; of an exchange, the bytes that this rank sends.
 struct CollectiveCount {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
 };
-using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Operation's number
+using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // indexed by Operation
 
 /// Connects the ranks of a run. The collective operations are as in MPI and NCCL: every rank calls the same
 /// operations in the same order, with the same sizes, dtype, ReduceOp and root.
@@ -67,14 +67,15 @@ using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Op
 /// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, treated as a flat array of
 /// elements, which may be empty. An operation returns at once and is executed after the operations called
 /// before it; until Work::wait() its tensors must not be written and its outputs must not be read, and the
-/// communicator keeps them alive. Input and output may be the same tensor, or, where one is a rank's part of
-/// the other, that part of the other's memory; they must not overlap otherwise. 16-bit types are added in f32
-/// and rounded after every addition; the number of partial sums that are rounded depends on the backend.
+/// communicator keeps them alive. Input and output may be the same tensor, or one may be this rank's part of
+/// the other, in its place there; they must not overlap otherwise. 16-bit types are added in f32 and rounded
+/// after every addition; the number of partial sums that are rounded depends on the backend.
 ///
-/// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error where the backend finds
-/// that ranks called different operations; after that the communicator cannot be used. If a rank is dead or
-/// hangs, no operation fails: when an operation exceeds the timeout, the process prints one line that names
-/// its rank, the operation, the bytes and the sequence number, and exits with code 1 (dist/watchdog.h).
+/// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error if the backend finds
+/// that ranks called different operations; after that no communicator of this process can be used. If a rank
+/// is dead or hangs, no operation fails: when an operation exceeds the timeout, the process prints one line
+/// that names its rank, the operation, the bytes and the sequence number, and exits with code 1
+/// (dist/watchdog.h).
 ///
 /// Only one thread at a time may call a communicator.
 class Communicator {
@@ -119,13 +120,12 @@ class Communicator {
   void barrier(Seconds deadline);
   void barrier() { barrier(timeout_); }
 
-  /// A communicator of the ranks that give the same `color`, ordered by `key`, then by rank here. Null for a
-  /// negative color. All ranks must call it.
+  /// A communicator of the ranks that give the same `color`, ordered by `key`, then by rank here
+  /// (MPI_Comm_split). Null for a negative color. All ranks must call it.
   std::shared_ptr<Communicator> split(int color, int key);
 
-  /// What these ranks divide between them, such as "data": names the row of their operations in a timeline.
-  /// Empty until set_group(), which a Mesh calls; a part of a split has its whole's. The text must outlive
-  /// all recordings.
+  /// The name of this process group, such as "data", in timelines and tables of traffic. Empty until
+  /// set_group(), which a Mesh calls; split() passes the name on. The text must outlive all recordings.
   const char* group() const { return group_; }
   void set_group(const char* name) { group_ = name; }
 
@@ -136,7 +136,7 @@ class Communicator {
   Seconds timeout() const { return timeout_; }
 
  protected:
-  /// A checked request with a part for each rank: `counts` has their numbers of elements.
+  /// A checked request with a part for each rank: `counts` are the parts' numbers of elements.
   struct Parts {
     Call call;
     Tensor input, output;
@@ -150,7 +150,7 @@ class Communicator {
   virtual Work do_broadcast(const Call& call, const Tensor& tensor) = 0;
   virtual Work do_all_gather(const Parts& parts) = 0;
   virtual Work do_reduce_scatter(const Parts& parts) = 0;
-  /// An exchange, or a gather or scatter, whose Call is the same on all ranks.
+  /// Also performs gathers and scatters, whose Call, unlike an exchange's, is the same on all ranks.
   virtual Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) = 0;
   virtual void do_barrier(const Call& call, Seconds deadline) = 0;
   virtual std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) = 0;

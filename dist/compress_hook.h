@@ -14,15 +14,15 @@ namespace ringtape {
 /// 2^-11, but its range is small. So with R ranks a bucket is first multiplied by the power of two that takes
 /// R times its largest element over all ranks to between 2^14 and 2^15: a sum cannot overflow (at 65,504),
 /// and elements down to 2^-28 R of the largest keep all 11 bits. A bucket with an infinity or NaN on any rank
-/// has one on all ranks afterwards. The largest elements must be known first; so a bucket is sent when the
-/// next one is launched, while the reduction of the next one's largest elements is in flight.
+/// has one on all ranks afterwards. The largest element must be known first: its reduction is in flight while
+/// backward continues, and the bucket is sent when the next one is launched, or in wait().
 ///
 /// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///
-/// With error feedback, the part of this rank's gradients that rounding drops (the residual) is kept and
-/// added to the gradients of the next reduction (Seide et al., "1-bit stochastic gradient descent and its
-/// application to data-parallel distributed training of speech DNNs", 2014): over many updates no part is
-/// lost. The residuals take the memory of another f32 arena, and belong in checkpoints: see
+/// With error feedback, the rounding error of this rank's gradients (the residual) is kept and added to the
+/// gradients of the next reduction (Seide et al., "1-bit stochastic gradient descent and its application to
+/// data-parallel distributed training of speech DNNs", 2014): over many updates no part of a gradient is
+/// lost. The residuals take as much memory as all gradients in f32, and belong in checkpoints: see
 /// gather_residuals(). Errors of the additions are not fed back. A residual has the loss scale of its own
 /// backward: with a scale that changes (LossScaler) it would be added with the wrong size, so error feedback
 /// is for training without a loss scale.
@@ -49,7 +49,7 @@ class CompressHook : public CommHook {
     Tensor bucket;
     Tensor largest;  ///< of the bucket over all ranks, f32 [1]; undefined for bf16
     Tensor compressed;
-    Work work;  ///< the maximum of `largest`, then the mean of `compressed`
+    Work work;  ///< the all-reduce of `largest` (max), then of `compressed` (mean)
   };
   void send(Communicator& comm, Sent& sent);
   void send_measured(Communicator& comm);
@@ -57,7 +57,7 @@ class CompressHook : public CommHook {
   const ParameterArena& arena_;
   Device device_;
   DType dtype_;
-  Tensor residual_;  // of the arena's length; undefined without error feedback
+  Tensor residual_;  // [size of the arena]; undefined without error feedback
   std::vector<Sent> sent_;
   bool last_waits_ = false;  // the last of sent_ is not sent yet: its largest element is being reduced
 };

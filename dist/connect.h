@@ -9,11 +9,11 @@
 
 namespace ringtape {
 
-/// The communicator of all ranks of this run, for tensors on `device`: without a library for a single rank,
+/// The communicator of all ranks of this run, for tensors on `device`: a SelfCommunicator for a single rank,
 /// MPI's for ranks on CPUs, NCCL's for ranks on GPUs. Every rank must call it; `timeout` is the timeout of
 /// each operation, including this one. `slow_link` delays the messages between several ranks on CPUs. Throws
 /// Error in a build without the required library, for several ranks on CPUs that no MPI launcher has started,
-/// where MPI and the launcher disagree about rank or number of ranks, and for a slow link of a GPU.
+/// if MPI and the launcher disagree about the rank or the number of ranks, and for a slow link with a GPU.
 ///
 /// Declare it inside the `try`, so that it is destroyed before errors are caught: a communicator that is
 /// destroyed while an exception unwinds the stack does not wait for the other ranks.

@@ -19,9 +19,9 @@ std::vector<std::size_t> buckets_of_chunk(const ParameterArena& arena,
                                           const std::vector<GradientBucket>& buckets, int chunk);
 
 /// Decides when each bucket of a round is reduced (Li et al., "PyTorch Distributed: Experiences on
-/// accelerating data parallel training", 2020). A bucket is complete with its last gradient, and is launched
-/// once it is complete and all buckets before it are launched. So all ranks launch the same buckets in the
-/// same order, even if their gradients become complete in different orders.
+/// accelerating data parallel training", 2020). A bucket is complete when its last gradient is, and is
+/// launched once it is complete and all buckets before it are launched. So all ranks launch the same buckets
+/// in the same order, even if their gradients become complete in different orders.
 class GradientBuckets {
  public:
   /// `launch` is called with the number of a bucket, in ascending order in each round.
@@ -32,7 +32,7 @@ class GradientBuckets {
   /// The bucket of this entry of the arena.
   std::size_t bucket_of(std::size_t entry) const { return bucket_of_entry_[entry]; }
 
-  /// Begins a round of the buckets of a chunk. Does not wait for parameters that have been frozen.
+  /// Begins a round of a chunk's buckets. A bucket does not wait for parameters that have been frozen.
   void begin_round(int chunk);
   /// The gradient of this entry of the arena is complete; launches the buckets that can be launched.
   void complete(std::size_t entry);
@@ -47,8 +47,8 @@ class GradientBuckets {
   std::vector<std::size_t> bucket_of_entry_;
   std::function<void(std::size_t)> launch_;
   std::vector<std::size_t> incomplete_;  // number of incomplete entries of each bucket
-  std::vector<std::size_t> round_;       // the buckets of the running round
-  std::size_t next_ = 0;                 // in it
+  std::vector<std::size_t> round_;       // the buckets of the current round
+  std::size_t next_ = 0;                 // index in round_ of the next bucket to launch
 };
 
 }  // namespace ringtape

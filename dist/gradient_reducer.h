@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// A way to average gradients over the ranks. DataParallel selects one of five, and calls it from hooks of
-/// the tape:
+/// A way to average gradients over the ranks. DataParallel selects one of five, and calls it from the
+/// parameters' hooks:
 ///
 ///   naive_reducer   all-reduces after backward
 ///   bucket_reducer  all-reduces each bucket as soon as it is complete, while backward continues
@@ -16,9 +16,9 @@ namespace ringtape {
 ///   zero2_reducer   the same, without memory for all gradients (ZeRO stage 2)
 ///   zero3_reducer   the same, without memory for all values (ZeRO stage 3)
 ///
-/// A round averages each bucket once: the buckets of one chunk where the model is a pipeline's stage of
-/// several chunks (nn/stages.h), which have backwards of their own; else all buckets: there is then one
-/// chunk, number 0. All ranks run the same rounds.
+/// A round averages all buckets of a chunk once. A pipeline's stage may have several chunks (nn/stages.h),
+/// each with its own backward; otherwise there is one chunk, number 0, with all buckets. All ranks run the
+/// same rounds.
 class GradientReducer {
  public:
   GradientReducer() = default;
@@ -43,15 +43,15 @@ class GradientReducer {
   virtual void after_gradient(std::size_t /*entry*/) {}
   /// Ends the round: returns when all buckets are averaged; on CUDA makes the current stream wait for them.
   virtual void end_round() = 0;
-  /// Ends a window; called for each chunk, the last first. `is_reduced`: no gradient of it has changed since
-  /// its last round on this rank.
+  /// Ends a window; called for each chunk, the last first. `is_reduced`: none of the chunk's gradients has
+  /// changed since its last round on this rank.
   virtual void finish(int chunk, bool is_reduced) {
     if (is_reduced) return;
     begin_round(chunk);
     end_round();
   }
 
-  /// From ZeRO stage 2 on: the largest number of buckets with a buffer at a time; otherwise 0.
+  /// In ZeRO stages 2 and 3: the largest number of buckets with a buffer at a time; otherwise 0.
   virtual std::size_t most_bucket_buffers() const { return 0; }
 };
 

@@ -20,7 +20,7 @@ using Kind = Layout::Kind;
 struct Operands {
   const Node& node;
   std::vector<Layout> layouts;
-  bool context = false;  // ranks have a part of the tokens
+  bool context = false;  // context parallelism: each rank has a part of the tokens
 
   const Layout& operator[](std::size_t i) const { return layouts[i]; }
   std::size_t size() const { return layouts.size(); }
@@ -35,7 +35,7 @@ struct Operands {
     return std::any_of(layouts.begin(), layouts.end(),
                        [](const Layout& each) { return each.kind == Kind::entered; });
   }
-  /// Beside an operand whose gradient is partial that of a replicated one would be too, and no sum follows.
+  /// If the gradient of one operand is partial, a replicated operand's would be too, and no sum would follow.
   void expect_whole_gradients() const {
     if (!has_entered()) return;
     for (std::size_t i = 0; i < size(); ++i) {
@@ -67,7 +67,7 @@ Layout elementwise(const Operands& x) {
   return x.has_entered() ? Layout{Kind::entered, 0} : x[0];
 }
 
-/// The same of what is not divided: for an operation that looks at more than one place of a tensor.
+/// The same, for operands that are equal on all ranks: an operation that reads several places of a tensor.
 Layout undivided(const Operands& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x.expect(x.is_equal(i), "what is equal on all ranks");
   return elementwise(x);
@@ -105,7 +105,7 @@ Layout linear(const Operands& x) {
   return x[0];
 }
 
-/// ReLU of a part of a sum is not the part of the sum's ReLU.
+/// The ReLU of an addend is not an addend of the sum's ReLU.
 Layout linear_relu(const Operands& x) {
   const Layout result = linear(x);
   x.expect(result.kind != Kind::partial, "a complete sum");
@@ -185,7 +185,7 @@ Layout attention(const Operands& x) {
   return by_head(x);
 }
 
-/// The rules of all operations: those below, and of the pointwise ones that their table has.
+/// The rules of all operations: those below, and `elementwise` for each pointwise operation of the table.
 std::map<std::string_view, Rule> all_rules() {
   std::map<std::string_view, Rule> rules = {
       {"relu", elementwise},

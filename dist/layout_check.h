@@ -9,13 +9,14 @@
 
 namespace ringtape {
 
-/// How the ranks that divide a model's layers (the mesh's tensor dimension) have a tensor.
+/// How a tensor is laid out over the ranks that divide a model's layers (the mesh's tensor dimension), as the
+/// placements Replicate, Shard and Partial of PyTorch's DTensor say.
 struct Layout {
   enum class Kind {
     replicated,  ///< equal on all ranks
-    entered,     ///< equal on all ranks, and its gradient on each is a part of a sum (copy_to_region)
-    shard,       ///< each has its part along dimension `dim`
-    partial,     ///< the value is the sum over the ranks
+    entered,     ///< equal on all ranks, but each rank's gradient is an addend of a sum (copy_to_region)
+    shard,       ///< each rank has its part along dimension `dim`
+    partial,     ///< each rank has an addend: the value is the sum over the ranks
   };
   Kind kind = Kind::replicated;
   int dim = 0;  ///< of a shard
@@ -23,19 +24,19 @@ struct Layout {
 };
 std::string to_string(const Layout& layout);
 
-/// Derives the layout of every result on the tape from the operands' layouts, by a rule for each operation,
-/// and throws Error that names the operation that mixes them up: a nonlinear function of a partial sum,
+/// Derives the layout of every result on the tape from the operands' layouts, by a rule for each operation.
+/// Throws Error that names the operation for layouts that do not fit: a nonlinear function of a partial sum,
 /// plain dropout of tokens that sequence parallelism divides, a product of shards that do not match, a column
 /// layer whose input has not gone through copy_to_region, so that its gradient stays partial; and with
-/// context parallelism attention or dropout that takes a rank's tokens for the whole sequence. An operation
+/// context parallelism, attention or dropout that takes a rank's tokens for the whole sequence. An operation
 /// without a rule is an Error too.
 /// The layouts of parameters follow from their shards (nn/parameter_shard.h); inputs without a gradient are
-/// equal on all ranks. In a recomputed segment the first run is checked. Use one LayoutCheck for each
+/// equal on all ranks. In a recomputed segment only the first run is checked. Use one LayoutCheck for each
 /// forward, with a TapeObserverScope.
 class LayoutCheck : public TapeObserver {
  public:
-  /// `next` sees everything after this one; null for none. With `context`, ranks divide the sequences
-  /// (context parallelism); the layouts say how the ranks that divide the layers have a tensor.
+  /// `next` is called after this observer; null for none. `context`: ranks divide the sequences (context
+  /// parallelism); layouts are over the ranks that divide the layers even then.
   explicit LayoutCheck(TapeObserver* next = nullptr, bool context = false) : next_(next), context_(context) {}
   void on_record(const Node& node, std::size_t index, const Tensor& output) override;
   void on_backward(const Node& node, std::size_t index, const Tensor& gradient) override;
@@ -52,7 +53,8 @@ class LayoutCheck : public TapeObserver {
   TapeObserver* next_;
   bool context_;
   std::map<const AutogradMeta*, Layout> layouts_;
-  /// Results inside segments, which are gone when the segment ends: kept, so that no other has their address.
+  /// Results inside segments, which would be freed at the segment's end: kept, so that no other result gets
+  /// their address.
   std::vector<std::shared_ptr<const AutogradMeta>> in_segments_;
   Layout of_segment_;
 };

@@ -32,7 +32,7 @@ std::shared_ptr<Communicator> split_along(const std::shared_ptr<Communicator>& w
   return world->split(number, world->rank());
 }
 
-/// "data 1, context 0": the places along the dimensions of more than one rank but tensor.
+/// "data 1, context 0": a rank's place along each dimension of several ranks, except tensor.
 std::string row_name(const MeshSizes& sizes, int rank) {
   std::string text;
   const std::array<int, kMeshDimensions> place = place_in(sizes, rank);

@@ -8,13 +8,13 @@
 
 namespace ringtape {
 
-/// What the ranks of a dimension divide between them. In this order: neighbouring ranks, which are most often
-/// on one machine, differ in the first, which communicates most.
+/// The dimensions of a mesh, by what their ranks divide. Neighbouring ranks, which are most often on one
+/// machine, differ along the first dimension, which communicates most.
 enum class MeshDimension { tensor, context, data, pipeline };
 inline constexpr std::size_t kMeshDimensions = 4;
 const char* name_of(MeshDimension dimension);
 
-/// Ranks along each dimension.
+/// The number of ranks along each dimension.
 struct MeshSizes {
   int tensor = 1;
   int context = 1;
@@ -23,30 +23,30 @@ struct MeshSizes {
 
   int along(MeshDimension dimension) const;
   int ranks() const { return tensor * context * data * pipeline; }
-  /// Ranks with the same part of the model: Mesh::data_and_context().
+  /// The number of ranks with the same part of the model: Mesh::data_and_context().
   int data_and_context() const { return context * data; }
-  /// Whether ranks have parts of the model's layers.
+  /// Whether ranks divide the model's layers (tensor parallelism).
   bool divide_layers() const { return tensor > 1; }
   bool operator==(const MeshSizes&) const = default;
 };
 
-/// The sizes of a mesh of `ranks` ranks, in which the dimensions but data have the sizes of `wanted` and data
-/// the rest. Throws Error that names the flag of a size that does not divide the ranks, and the nearest that
-/// does.
+/// The sizes of a mesh of `ranks` ranks: tensor, context and pipeline as in `wanted`, and data with the ranks
+/// that remain. Throws Error for a size that does not divide the ranks; it names the flag and the nearest
+/// size that does.
 MeshSizes mesh_of(int ranks, const MeshSizes& wanted);
 
-/// The place of a rank along each dimension, by MeshDimension.
+/// A rank's place along each dimension, indexed by MeshDimension.
 std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank);
 
-/// A table of the ranks: a column for each place along the tensor dimension, and a row for each of the
-/// others.
+/// A table of the ranks: a column for each place along the tensor dimension, and a row for each place along
+/// the others.
 std::string draw_mesh(const MeshSizes& sizes);
 
-/// Ranks with names: a grid with a dimension for each way of dividing the work, and a communicator for each
-/// group of ranks that differ along one (docs/parallel.md).
+/// The ranks as a grid, with a dimension for each way to divide the work, and a communicator for each group
+/// of ranks that differ along one dimension (docs/parallel.md), like PyTorch's DeviceMesh.
 class Mesh {
  public:
-  /// Splits `world`; all ranks must call it. Throws Error for sizes of another number of ranks.
+  /// Splits `world`; all ranks must call it. Throws Error unless the product of the sizes is world's size.
   Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes);
 
   const MeshSizes& sizes() const { return sizes_; }

@@ -8,25 +8,25 @@
 
 namespace ringtape {
 
-/// The collectives that this rank has called on each communicator of a mesh since a moment.
+/// The collectives that this rank has called on each communicator of a mesh since this object was made.
 class MeshTraffic {
  public:
-  /// The calls on the communicators of a group with this number of ranks.
+  /// The calls on all communicators with this name and number of ranks.
   struct Group {
     std::string name;  ///< Communicator::group()
     int ranks = 1;
     CollectiveCounts counts{};
   };
 
-  /// Counts from here on: the communicators of the mesh, and `others`, such as a pipeline's, which may be
-  /// null.
+  /// Counts the calls on the communicators of the mesh, and of `others`, such as a pipeline's; null ones are
+  /// left out.
   explicit MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Communicator>>& others = {});
 
   /// The groups of all communicators with several ranks.
   std::vector<Group> groups() const;
   /// Bytes that this rank has sent, by the formulas of bytes_sent() (dist/traffic.h).
   double bytes_sent() const;
-  /// A table of each group (traffic_table() of dist/traffic.h) with calls.
+  /// A table (traffic_table() of dist/traffic.h) for each group with calls.
   std::string table() const;
 
  private:

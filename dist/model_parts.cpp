@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-/// The shards of each rank, and the elements of their parts.
+/// Each rank's shard of a parameter, and the number of elements of its part.
 struct PartsOfRanks {
   PartsOfRanks(const Shape& whole, const ParameterShard& own, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {

@@ -141,7 +141,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiThread> thread,
       largest_piece_(largest_piece),
       link_(link) {}
 
-/// An empty job for the thread.
+/// A job for the thread, without its functions.
 MpiJob MpiCommunicator::new_job(const Call& call) const {
   return {.rank_name = connection_->rank_name,
           .call = call,
@@ -156,7 +156,7 @@ MpiJob MpiCommunicator::new_job(const Call& call) const {
           .hint = {}};
 }
 
-/// Compares the Call with the previous rank's, then starts the job. The first request is the previous rank's
+/// Compares the Call with the previous rank's, then starts the job. Request 0 receives the previous rank's
 /// Call.
 Work MpiCommunicator::submit(Job job) {
   const auto previous = std::make_shared<Call>();
@@ -255,8 +255,8 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
   return submit(std::move(job));
 }
 
-/// MPI's in-place reduce_scatter writes this rank's part of the sum to the front of the input, from where it
-/// is moved.
+/// MPI's in-place reduce_scatter writes this rank's part of the sum to the front of the input; `finish` moves
+/// it from there to its place.
 Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
   const void* own = at(parts.input, offsets_of(parts.counts)[rank()]);
   const bool in_place = parts.output.raw() == own, in_pieces = parts.call.elements > largest_piece_;

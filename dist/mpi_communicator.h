@@ -17,17 +17,18 @@ struct MpiJob;
 /// operation progresses while the calling thread computes.
 ///
 /// Before its part of a collective, a rank sends its Call to the next rank and receives the Call of the
-/// previous rank. If they differ, wait() throws an Error that names both, and no data is touched. So only the
-/// neighbours of a rank with a different call get the error; the other ranks wait until the launcher or the
-/// watchdog ends them. Exchanges, which only some ranks may call, are not compared; a receive whose size
-/// differs from its send throws an Error on the receiving rank.
+/// previous rank. If they differ, wait() throws an Error that names both, and the rank touches no data. So
+/// only the rank with a different call and its next rank get the error; the other ranks wait until the
+/// launcher or the watchdog ends them. In a barrier each rank compares its Call with all others. Exchanges,
+/// which only some ranks may call, and splits are not compared; a receive whose size differs from its send
+/// throws an Error on the receiving rank.
 class MpiCommunicator : public Communicator {
  public:
-  /// Elements that one MPI call can count.
+  /// The most elements that one MPI call can count, in an int.
   static constexpr std::int64_t kLargestPiece = 0x7fffffff;
-  /// All ranks that mpirun or srun started; ranks on one machine divide its cores (dist/share_cores.h). MPI
-  /// counts elements in an int: larger tensors are sent in pieces of at most `largest_piece` elements (a test
-  /// sets it low). `link` delays the operations.
+  /// All ranks that mpirun or srun started; ranks on one machine divide its cores (dist/share_cores.h).
+  /// Larger tensors are sent in pieces of at most `largest_piece` elements (a test sets it low). `link`
+  /// delays the operations.
   static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kLargestPiece,
                                                   const SlowLink& link = {});
   const char* backend() const override { return "MPI"; }
@@ -37,7 +38,7 @@ class MpiCommunicator : public Communicator {
   struct Job;
   MpiCommunicator(std::shared_ptr<MpiThread> thread, std::shared_ptr<const Connection> connection,
                   Seconds timeout, std::int64_t largest_piece, const SlowLink& link);
-  /// The ranks of `parent` (null: all) with the same non-negative color.
+  /// The connection of the ranks of `parent` (null: all) with the same non-negative color.
   static std::shared_ptr<const Connection> connect_ranks(MpiThread& thread, const Connection* parent,
                                                          const Call& call, Seconds timeout, int color,
                                                          int key);

@@ -13,10 +13,10 @@ namespace ringtape {
 MPI_Datatype mpi_type(DType dtype);
 
 /// MPI's operation for `op` on elements of `dtype`; for `mean` the sum. 16-bit floats have user-defined
-/// operations, which compute in f32 and round once. Call it on the MPI thread.
+/// operations, which combine two elements in f32 and round the result. Call it on the MPI thread.
 MPI_Op mpi_op(ReduceOp op, DType dtype);
 
-/// x[i] = x[i] / divisor, rounded once. Floating.
+/// x[i] = x[i] / divisor, rounded once. Throws Error for a dtype that is not floating.
 void divide(DType dtype, void* x, std::int64_t n, int divisor);
 
 }  // namespace ringtape

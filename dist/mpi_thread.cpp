@@ -13,10 +13,10 @@
 namespace ringtape {
 namespace {
 
-/// The thread's pause after a test that found no completed request. If another thread waits for the result,
-/// this thread at first only yields, as most operations are quick. If none waits, the other threads compute:
-/// a thread that yields its core to them gets it back after milliseconds, a thread that wakes from sleep gets
-/// it at once.
+/// The MPI thread's pause after a test that found no completed request. If another thread waits for a result,
+/// the MPI thread at first only yields, as most operations are quick. If none waits, the other threads
+/// compute: a thread that yields its core to them gets it back after milliseconds, while a thread that wakes
+/// from sleep gets it at once.
 class Patience {
  public:
   void reset() { tests_ = 0; }
@@ -243,7 +243,7 @@ void MpiThread::begin_to_move(Running& running) {
 }
 
 /// The time of the next test: after `pause`. If a slow link delays all operations in flight, the thread
-/// always sleeps, and once MPI has completed them, until they arrive.
+/// sleeps instead of yielding, and once MPI has completed all of them, until the first arrives.
 MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
   constexpr std::chrono::microseconds kShortest{20};
   const Clock::time_point now = Clock::now();

@@ -20,7 +20,7 @@
 
 namespace ringtape {
 
-/// Throws Error with the name of the call and MPI's text for the code.
+/// Throws Error with the name of the call and MPI's text for the code, unless the code is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
 
 /// Calls an MPI function and checks its result.
@@ -30,23 +30,23 @@ void check_mpi(int code, const char* call);
 struct MpiJob {
   std::string rank_name;  ///< "rank 1 of 4", for messages
   Call call;
-  const void* communicator = nullptr;  ///< whose operation it is; null: of the whole process
+  const void* communicator = nullptr;  ///< identifies the operation's communicator; null: the whole process
   Seconds timeout;
   const char* group = "";  ///< Communicator::group()
   /// Request 0 receives the Call of another rank, and the transfer of data begins then; otherwise it begins
   /// at once.
   bool meets_first = false;
-  /// The minimum time of the data on a slow link.
+  /// The minimum time that the data takes on a slow link.
   Seconds latency{0};
   Seconds transfer{0};
   /// Starts non-blocking MPI operations and appends their requests.
   std::function<void(std::vector<MPI_Request>& requests)> start;
-  /// Called when the request of this index is complete; may start more. May be empty.
+  /// Called when request `index` is complete; may start more requests. May be empty.
   std::function<void(std::size_t index, const MPI_Status& status, std::vector<MPI_Request>& requests)>
       completed;
   /// Called when all requests are complete. May be empty.
   std::function<void()> finish;
-  Watchdog::Hint hint;
+  Watchdog::Hint hint;  ///< for the watchdog's message
 };
 
 /// The only thread of this process that calls MPI, from MPI_Init to MPI_Finalize (it needs only
@@ -54,18 +54,18 @@ struct MpiJob {
 /// MPI transfers data only inside MPI calls, and a non-blocking operation that is not tested makes no
 /// progress.
 ///
-/// Jobs are started in the order of submit(). Consecutive exchanges are in flight together, and a collective
-/// runs beside exchanges of other communicators, but not beside a collective: what a stage of a pipeline has
-/// sent may be received only after the tensor-parallel sums that follow on both sides. While it waits for
-/// other ranks, the thread sleeps between its tests, so that it does not take a core from the computation. On
-/// a slow link it sleeps until the data has arrived.
+/// Jobs are started in the order of submit(). Consecutive exchanges are in flight together. A collective is
+/// in flight together with exchanges of other communicators, because a pipeline stage's result may be
+/// received only after the tensor-parallel sums that follow on both sides; it is not with another collective.
+/// While it waits for other ranks, the thread sleeps between its tests, so that it does not take a core from
+/// the computation. On a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
   /// The thread, started at the first call. Throws Error where MPI cannot be started, or has already been
   /// finalized.
   static std::shared_ptr<MpiThread> get(Seconds timeout);
-  /// Finalizes MPI, when all ranks do so. While an exception unwinds the stack, and after a failure, it does
-  /// not: the launcher then ends the other ranks.
+  /// Waits for all ranks and finalizes MPI, but not while an exception unwinds the stack or after a failure:
+  /// the launcher then ends the other ranks.
   ~MpiThread();
 
   Work submit(MpiJob job);

@@ -29,7 +29,7 @@ class NaiveReducer : public GradientReducer {
   std::vector<GradientBucket> buckets_;
   std::shared_ptr<CommHook> hook_;
   UsedParameters& used_;
-  int chunk_ = 0;  // of the running round
+  int chunk_ = 0;  // of the current round
 };
 
 }  // namespace ringtape

@@ -4,7 +4,8 @@
 
 namespace ringtape {
 
-/// Throws Error with the name of the call and NCCL's text for the code.
+/// Throws Error with the name of the call and NCCL's text for the code, unless it is ncclSuccess or
+/// ncclInProgress.
 void check_nccl(ncclResult_t code, const char* call);
 
 }  // namespace ringtape

@@ -74,14 +74,14 @@ bool all_equal(const std::vector<std::int64_t>& counts) {
   return true;
 }
 
-/// NCCL calls in one group (ncclGroupStart): none waits for another.
+/// Makes the NCCL calls in one group (ncclGroupStart), in which none waits for another.
 template <class Calls>
 void in_one_group(const Calls& calls) {
   RINGTAPE_NCCL(ncclGroupStart());
   try {
     calls();
   } catch (...) {
-    ncclGroupEnd();  // or this thread's later calls would be of this group
+    ncclGroupEnd();  // otherwise this thread's later calls would belong to the group
     throw;
   }
   RINGTAPE_NCCL(ncclGroupEnd());
@@ -91,8 +91,8 @@ cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// Work in a CUDA stream: complete when its event is. Its tensors are released as soon as the stream that was
-/// current at the call waits for it; if another stream waits, when it is complete.
+/// Work in a CUDA stream. Its tensors are released as soon as the stream that was current at the call waits
+/// for it; if only another stream waits, once it is complete and the Work has been destroyed.
 class OperationState : public Work::State {
  public:
   OperationState(std::shared_ptr<NcclOperation> operation, const Stream& caller)

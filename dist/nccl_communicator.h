@@ -20,10 +20,11 @@ class NcclMonitor;
 /// watchdog ends them.
 class NcclCommunicator : public Communicator {
  public:
-  /// The ranks of `host_comm`, which sends NCCL's id and lives as long as this communicator.
+  /// The ranks of `host_comm`, which sends NCCL's id, and which this communicator keeps.
   static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_comm, Device device);
   /// The ranks that torchrun started. They connect to rank 0's address and the port after the port of
   /// torchrun's agent, or to the address in the variable NCCL_COMM_ID: HOST:PORT, or [ADDRESS]:PORT for IPv6.
+  /// Throws Error without an address, for a malformed one, and on rank 0 for a port that is in use.
   static std::shared_ptr<NcclCommunicator> connect(const RankEnvironment& env, Device device,
                                                    Seconds timeout);
   /// Waits for the operations in flight, but not while an exception unwinds the stack.
@@ -44,7 +45,7 @@ class NcclCommunicator : public Communicator {
   void do_barrier(const Call& call, Seconds deadline) override;
   std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) override;
 
-  /// Calls `start`, which queues NCCL's operations on stream_, between the waits for earlier and later work.
+  /// Makes stream_ wait for the current stream, and calls `start`, which queues NCCL's operations on stream_.
   template <class Start>
   Work enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout, const Start& start);
 

@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// The end of an operation in a stream. Unlike Event it can be queried without waiting, and has no time
-/// stamp, which makes it cheaper to record.
+/// A point in a stream. Unlike Event, it can be queried without waiting, and has no time stamp, which makes
+/// it cheaper to record.
 class NcclEvent {
  public:
   NcclEvent() { RINGTAPE_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }

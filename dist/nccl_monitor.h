@@ -18,9 +18,9 @@ namespace ringtape {
 
 /// An operation in an NCCL communicator's stream.
 struct NcclOperation {
-  NcclEvent ready;              ///< recorded where the stream that computes its input is ready
-  NcclEvent done;               ///< recorded behind it
-  std::vector<Tensor> tensors;  ///< kept until a stream waits for it, or it is complete
+  NcclEvent ready;              ///< in the caller's stream, at the call: the input has been computed
+  NcclEvent done;               ///< in the communicator's stream, after the operation
+  std::vector<Tensor> tensors;  ///< kept until the caller's stream waits for the operation
 };
 
 /// Monitors the operations that a rank has queued on its GPU: keeps them until they are complete, has the
@@ -29,8 +29,8 @@ struct NcclOperation {
 /// ended: on a GPU the host queues many, far ahead of the computation.
 class NcclMonitor {
  public:
-  /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would
-  /// be created.
+  /// `device` becomes the current GPU of the monitor's thread: a thread's default is GPU 0, on which it would
+  /// create a context.
   NcclMonitor(std::string rank_name, Device device);
   ~NcclMonitor();
   NcclMonitor(const NcclMonitor&) = delete;
@@ -41,6 +41,7 @@ class NcclMonitor {
 
   const std::string& rank_name() const { return rank_name_; }
   Watchdog& watchdog() { return watchdog_; }
+  /// Monitors an operation that has been queued. `watched`: its id in watchdog().
   void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclOperation> operation);
 
  private:

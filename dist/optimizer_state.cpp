@@ -14,7 +14,7 @@ bool is_per_element(const Tensor& state) {
   return state.dtype() == DType::f32;
 }
 
-/// Calls body(bucket's tensor, own slice) for each bucket of the arena. The tensor is on the device.
+/// Calls body(bucket, own slice) for each bucket of the arena. The slice is a part of `shard`.
 template <class Body>
 void for_each_bucket(const ParameterArena& arena, const Tensor& shard, const Body& body) {
   for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
@@ -61,7 +61,7 @@ void scatter(const ParameterArena& arena, Communicator& comm, const Tensor& whol
   });
 }
 
-/// Step counts in the order of files.
+/// Step counts in the order of files (ArenaEntry::number).
 Tensor in_file_order(const ParameterArena& arena, const Tensor& counts) {
   if (arena.has_all_values()) return counts;
   const Tensor by_entry = copy_to(counts, Device{}), result = empty(counts.shape(), counts.dtype());
@@ -72,7 +72,7 @@ Tensor in_file_order(const ParameterArena& arena, const Tensor& counts) {
   return result;
 }
 
-/// The opposite.
+/// The opposite of in_file_order().
 void set_from_file_order(const ParameterArena& arena, Tensor counts, const Tensor& in_file) {
   const Tensor by_entry = empty(counts.shape(), counts.dtype());
   for (std::size_t i = 0; i < arena.entries().size(); ++i) {

@@ -6,9 +6,9 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 
-/// The optimizer's state and the weights as checkpoints hold them: unsharded, with a tensor for each
-/// parameter, such as "exp_avg.0.weight". So they do not depend on the arena's layout, on the number of
-/// ranks, or on the stage of ZeRO.
+/// The optimizer state and the weights as checkpoints hold them: unsharded, with a tensor for each parameter,
+/// such as "exp_avg.0.weight". So they do not depend on the arena's layout, on the number of ranks, or on the
+/// ZeRO stage.
 namespace ringtape {
 
 /// The state on rank 0. For a sharded arena these are tensors on the host, gathered from the slices of all

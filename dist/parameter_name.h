@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// The tensor of this name. Throws Error where there is none.
+/// The tensor of this name. Throws Error if there is none.
 inline const Tensor& tensor_named(const std::vector<NamedTensor>& tensors, const std::string& name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
                                   [&](const NamedTensor& each) { return each.name == name; });
@@ -17,8 +17,8 @@ inline const Tensor& tensor_named(const std::vector<NamedTensor>& tensors, const
   return found->tensor;
 }
 
-/// Where in a tensor's name, such as "adam.m.h.0.attn.weight", the parameter's name begins: the longest text
-/// at its end, from a word on, for which `is_parameter` holds; npos where there is none.
+/// Where the parameter's name begins in a tensor's name such as "exp_avg.h.0.ln_1.weight": the longest suffix
+/// of whole words for which `is_parameter` holds; npos if there is none.
 template <class IsParameter>
 std::size_t begin_of_parameter(const std::string& name, const IsParameter& is_parameter) {
   for (std::size_t first = 0;; ++first) {

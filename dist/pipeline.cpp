@@ -16,7 +16,7 @@
 namespace ringtape {
 namespace {
 
-/// Sizes, their number, the dtype, and the counters so far: what the next stage must know of a result.
+/// What the next stage must know about a result: sizes, their number, the dtype, and the counters so far.
 constexpr std::int64_t kHeader = Shape::kMaxDims + 3;
 
 /// Fills `tensor` with what the neighbour sends.
@@ -62,8 +62,8 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
   }
 }
 
-/// In the order in which the links were made: links of several chunks form a ring, in which each rank would
-/// otherwise first wait for the next.
+/// Destroys the links in the order in which they were made: with several chunks they form a ring, in which
+/// otherwise each rank would first wait for the next.
 Pipeline::~Pipeline() {
   copies_.clear();
   if (comm_->rank() == 0) next_ = {};
@@ -84,8 +84,8 @@ StageTask Pipeline::in_previous(StageTask task) const {
 }
 
 /// Called when the input of `forward` has arrived. The previous stage sent it after all earlier tasks of its
-/// schedule, so it has received every gradient that those tasks use: waiting for these sends cannot block.
-/// Waiting for a later one could deadlock.
+/// schedule, so it has received every gradient that those tasks use: waiting for the sends of these gradients
+/// cannot block. Waiting for a later send could deadlock.
 void Pipeline::free_received_gradients(const StageTask& forward) {
   const auto begin = tasks_of_previous_.begin();
   const auto sender = std::find(begin, tasks_of_previous_.end(), in_previous(forward));
@@ -104,8 +104,8 @@ Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
   return model_.forward_units(x, stages_.begins()[part], stages_.begins()[part + 1]);
 }
 
-/// The input of a task's chunk: the model's, or the result of the part before. Its backward sends the
-/// gradient there.
+/// The input of a task's chunk: the model's input, or the result of the part before, to which the backward
+/// sends its gradient.
 Tensor Pipeline::input_of(const StageTask& task, const ForwardPlan& plan,
                           const std::function<Tensor()>& input) {
   if (part_of(task.chunk) == 0) return input();
@@ -131,8 +131,9 @@ const Pipeline::ForwardPlan& Pipeline::plan(const Shape& shape, const std::funct
   return found != plans_.end() ? found->second : plans_.emplace(key, infer_shapes(input)).first->second;
 }
 
-/// A forward through all stages with zeros between them, to learn shapes and counts of random numbers: once
-/// for each shape of a micro-batch. Other data ranks may know their shape already.
+/// A forward through all stages with zeros between them, to learn shapes and the numbers of random counters:
+/// once for each shape of a micro-batch. Other data ranks may know their shape already, so nothing is
+/// gathered.
 Pipeline::ForwardPlan Pipeline::infer_shapes(const std::function<Tensor()>& input) {
   const NoGrad no_grad;
   const UnitValues::Zeros no_gathers;
@@ -199,7 +200,7 @@ void Pipeline::backward(InFlight& flight, const StageTask& task, const Callbacks
   flight.tape.run_backward(root, std::move(gradient));
 }
 
-/// The tasks of all stages. Throws Error for an order by which a stage would wait for ever.
+/// The tasks of all stages. Throws Error for an order in which a stage would wait for ever.
 std::vector<std::vector<StageTask>> Pipeline::tasks_of(int micro_batches) const {
   const PipelinePlace& place = stages_.place();
   const PipelineShape shape{place.stages, micro_batches, place.chunks};

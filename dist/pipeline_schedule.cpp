@@ -13,10 +13,10 @@
 namespace ringtape {
 namespace {
 
-/// The numbers of micro-batches that go through a chunk before any goes through the next: p for p stages;
-/// where p does not divide the m micro-batches, m / p groups (rounded down) of p or a few more each, the
-/// larger ones first; with m < p one group of m.
-/// (A group smaller than the stages would wait, and a larger one after a smaller could wait for ever.)
+/// The sizes of the groups of micro-batches: a group goes through a chunk before it goes through the next
+/// one. With p stages a group has p micro-batches; if p does not divide the m micro-batches, there are m / p
+/// groups (rounded down) of p or a few more, the larger ones first; with m < p one group of m. (A group of
+/// fewer than p would wait, and a larger group after a smaller one could wait for ever.)
 std::vector<int> groups_of(const PipelineShape& shape) {
   const int count = std::max(1, shape.micro_batches / shape.stages);
   std::vector<int> groups(static_cast<std::size_t>(count), shape.micro_batches / count);
@@ -24,7 +24,7 @@ std::vector<int> groups_of(const PipelineShape& shape) {
   return groups;
 }
 
-/// All tasks of a direction: each group through one chunk, then through the next.
+/// All tasks of one direction: each group through one chunk, then through the next.
 std::vector<StageTask> in_groups(const PipelineShape& shape, bool is_backward) {
   std::vector<StageTask> tasks;
   int first = 0;
@@ -92,7 +92,8 @@ std::vector<std::vector<TimedTask>> simulate(const std::vector<std::vector<Stage
         const StageTask& task = schedule[s][done.size()];
         const int part = task.chunk * stages + s;
         double begin = done.empty() ? 0 : done.back().end;
-        // A forward needs that of the part before; a backward that of the part after, or its own forward.
+        // A forward needs the forward of the part before; a backward the backward of the part after, or in
+        // the last part its forward.
         const bool is_first = !task.is_backward && part == 0;
         const bool needs_backward = task.is_backward && part < last_part;
         const int needed = task.is_backward ? part + (needs_backward ? 1 : 0) : part - 1;

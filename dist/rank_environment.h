@@ -9,7 +9,7 @@
 /// is needed:
 ///
 ///     mpirun -n 4 app ...                                  CPU and GPU ranks
-///     srun -n 4 app ...                                    GPU ranks; CPU ranks with --mpi=pmix
+///     srun -n 4 --mpi=pmix app ...                         CPU and GPU ranks
 ///     torchrun --no-python --nproc-per-node 4 app ...      GPU ranks
 ///     app ...                                              one rank
 namespace ringtape {
@@ -24,11 +24,11 @@ struct RankEnvironment {
   Launcher launcher = Launcher::none;
   int rank = 0;        ///< 0 to world_size - 1
   int world_size = 1;  ///< number of ranks
-  int local_rank = 0;  ///< number among the ranks of this machine; chooses the GPU
-  /// An MPI launcher started this process, so that MPI connects the ranks.
+  int local_rank = 0;  ///< this rank's number among the ranks of this machine; chooses the GPU
+  /// An MPI launcher started this process, so MPI can connect the ranks.
   bool has_mpi = false;
   std::string master_address;  ///< torchrun: the machine of rank 0
-  int master_port = 0;         ///< torchrun: the port its own agent listens on
+  int master_port = 0;         ///< torchrun: the port that its agent listens on
   std::string reason;          ///< the variables that were read, as in "OMPI_COMM_WORLD_RANK=1, ..."
 };
 
@@ -40,9 +40,9 @@ Environment process_environment();
 /// Looks for the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI
 /// (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE) and a Slurm step (SLURM_PROCID and others, where
 /// SLURM_STEP_ID is set), in this order; the first found is used. Slurm comes last because torchrun and
-/// mpirun are often started inside its steps, as one task on each machine. Throws Error where a variable is
-/// missing, is no number or is out of range, and where torchrun's, Open MPI's and PMI's variables contradict
-/// each other.
+/// mpirun are often started inside its steps, as one task on each machine. Throws Error if a variable is
+/// missing, not a number or out of range, and if torchrun's, Open MPI's and PMI's variables contradict each
+/// other.
 RankEnvironment detect_rank_environment(const Environment& environment);
 
 /// Three lines: the launcher, the ranks, and the variables that were read. --show-launch prints them.
@@ -50,9 +50,9 @@ std::string describe(const RankEnvironment& env);
 
 /// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two select the GPU whose
 /// number is the local rank ("auto" the CPU if there are no GPUs). `gpus` is the number of GPUs of this
-/// machine. Throws Error if the last two find no GPU of that number, where Device::parse() does, and for
-/// several ranks on CPUs that no MPI launcher has started (torchrun, srun without --mpi=pmix). That two ranks
-/// name the same "cuda:N" is not found.
+/// machine. Throws Error if there is no GPU of that number, if Device::parse() throws, and for several ranks
+/// on CPUs that no MPI launcher has started (torchrun, srun without --mpi=pmix). Two ranks that name the same
+/// "cuda:N" are not detected.
 Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus);
 
 }  // namespace ringtape

@@ -10,8 +10,8 @@
 namespace ringtape {
 namespace {
 
-/// The transfers of one rank in their order: all segments of step 0, then those of step 1, and so on. Segment
-/// g of a step sends the elements that segment g of the step before has received.
+/// The transfers of one rank in order: all segments of step 0, then those of step 1, and so on. Segment g of
+/// a step sends the elements that segment g of the previous step received.
 class Ring {
  public:
   Ring(Communicator& comm, Tensor tensor, ReduceOp op, const RingOptions& options)
@@ -45,7 +45,7 @@ class Ring {
   }
   int received_chunk(int k) const { return (sent_chunk(k) + comm_.size() - 1) % comm_.size(); }
 
-  /// The elements of the chunk that transfer k moves; empty if a shorter chunk has no such segment.
+  /// The elements of the chunk that transfer k moves; empty if the chunk is shorter and lacks that segment.
   Tensor part(int k, int chunk) const {
     const ElementRange whole = ring_chunk(tensor_.elements(), comm_.size(), chunk);
     const std::int64_t first = std::min(k % segments_ * segment_, whole.count);
@@ -100,7 +100,7 @@ class Ring {
 
 ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk) {
   const std::int64_t each = elements / chunks,
-                     larger = elements % chunks;  // the first `larger` have one more
+                     larger = elements % chunks;  // the first `larger` chunks have one element more
   const std::int64_t first = chunk * each + std::min<std::int64_t>(chunk, larger);
   return {first, each + (chunk < larger ? 1 : 0)};
 }

@@ -14,7 +14,7 @@
 namespace ringtape {
 namespace {
 
-/// The keys and values that a rank has, or their gradients: [B, T, 2 kv_heads D], as in a cache.
+/// The keys and values of a rank's tokens, or their gradients: [B, T, 2 kv_heads D], as in a KVCache.
 using Shard = Tensor;
 
 /// A call of ring_attention().
@@ -25,9 +25,9 @@ struct AttentionRing {
   int ranks() const { return comm->size(); }
   std::int64_t chunk_tokens() const { return sizes.tokens / 2; }
   std::int64_t kv_columns() const { return 2 * sizes.kv_heads * sizes.width; }
-  /// The rank whose shard is here in step `step`.
+  /// The rank whose shard this rank has in step `step`.
   int owner(int step) const { return (comm->rank() + ranks() - step) % ranks(); }
-  /// FLOPs of one product: of 2 ranks() + 1 pairs of chunks two are half masked.
+  /// FLOPs of one matrix product over all steps: of 2 ranks() + 1 pairs of chunks two are half masked.
   std::int64_t flops() const {
     const std::int64_t n = chunk_tokens();
     return 2 * sizes.batch * sizes.heads * sizes.width * n * ((2 * ranks() - 1) * n + n + 1);
@@ -48,7 +48,7 @@ struct AttentionRing {
     return comm->exchange({{from, next}}, {{to, previous}});
   }
 
-  /// Chunk `half` of such an operand.
+  /// Chunk `half`, 0 or 1, of an operand.
   AttentionOperand chunk(AttentionOperand operand, int half, DType dtype) const {
     const std::int64_t elements = half * chunk_tokens() * operand.token;
     operand.data =
@@ -66,8 +66,9 @@ struct AttentionRing {
     return element_of(tensor, half * tensor.elements() / 2);
   }
 
-  /// Calls body(args, half of the queries, half of the keys) for each of this rank's chunks of queries and
-  /// each chunk of the shard, unless all its keys come later. There are two, in the own shard three.
+  /// Calls body(args, half of the queries, half of the keys) for each pair of this rank's chunks of queries
+  /// and the shard's chunks of keys, unless all the keys come later: two pairs, three for the rank's own
+  /// shard.
   template <class Body>
   void for_each_pair(int step, const Tensor& qkv, const Shard& shard, const Tensor& out, const Tensor& lse,
                      const Body& body) const {

@@ -4,7 +4,7 @@
 
 namespace ringtape {
 
-/// The communicator of a run with one rank: every operation is a copy or does nothing.
+/// The communicator of a single rank: every operation is a copy or does nothing.
 class SelfCommunicator : public Communicator {
  public:
   explicit SelfCommunicator(Device device, Seconds timeout = Seconds(60))

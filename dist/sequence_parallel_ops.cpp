@@ -13,7 +13,7 @@
 namespace ringtape {
 namespace {
 
-/// Elements `first` and on of a tensor.
+/// The address of element `first`.
 void* element(const Tensor& tensor, std::int64_t first) {
   return static_cast<std::byte*>(tensor.raw()) + first * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
@@ -85,7 +85,7 @@ Tensor reduce_scatter_tokens(const Tensor& x, const Tensor& given,
   const bool is_bias = added.defined() && added.dims() == 1;
   check(!added.defined() || (added.size(-1) == width && (is_bias || added.size(0) >= x.size(1))),
         "reduce_scatter_tokens: {} cannot be added to {}", describe(added), describe(x));
-  // A bias repeats with every token, positions with every sequence; this rank's begin at `first`.
+  // A bias repeats with every token, positions with every sequence; this rank's positions begin at `first`.
   const std::int64_t columns = is_bias ? width : y.size(1) * width, rows = y.elements() / columns;
   const std::int64_t first = is_bias ? 0 : comm->rank() * columns;
   if (added.defined())

@@ -10,7 +10,7 @@
 namespace ringtape {
 namespace {
 
-/// A bucket of `flat`, whose slices are gathered.
+/// Starts to gather the slices of bucket `b` in `flat`.
 Work all_gather_bucket(const ParameterArena& arena, Communicator& comm, const Tensor& flat, std::size_t b) {
   const GradientBucket& bucket = arena.buckets()[b];
   const ShardSlice& slice = arena.slices()[b];
@@ -26,12 +26,12 @@ void all_gather_slices(const ParameterArena& arena, Communicator& comm, const Te
   for (const Work& work : works) work.wait();
 }
 
-/// A gather that is under way, and the tensors that have no memory until something reads one of them.
+/// A gather in flight, and the tensors that have no memory until something reads one of them.
 class Arriving {
  public:
   explicit Arriving(Work work) : work_(std::move(work)) {}
-  /// Where nothing has read the tensors: their memory is free for what the stream does next. Without the wait
-  /// the communicator would keep it until it sees that the gather is complete.
+  /// Waits for a gather whose tensors nothing has read, so that the stream can reuse their memory at once.
+  /// Without the wait the communicator would keep the memory until it sees that the gather is complete.
   ~Arriving() {
     if (taken_.empty() || std::uncaught_exceptions() > 0) return;
     try {
@@ -43,7 +43,7 @@ class Arriving {
   Arriving(const Arriving&) = delete;
   Arriving& operator=(const Arriving&) = delete;
 
-  /// Takes the memory of `tensor`, until `arrive` is called for this one or another.
+  /// Takes the memory of `tensor`, until a read of it, or of another tensor of this gather, calls `arrive`.
   void take(const Tensor& tensor, std::function<void()> arrive) {
     const std::shared_ptr<Storage>& storage = tensor.storage();
     taken_.emplace_back(storage, std::exchange(storage->data, nullptr));
@@ -65,7 +65,7 @@ class Arriving {
   std::vector<std::pair<std::weak_ptr<Storage>, std::shared_ptr<void>>> taken_;
 };
 
-/// A tensor of its own over the same memory, which keeps it.
+/// A tensor with a storage of its own over the same memory, which the storage keeps alive.
 Tensor second_handle(const Tensor& flat) {
   void* const first = flat.raw();  // waits for what is arriving
   auto storage = std::make_shared<Storage>();
@@ -75,7 +75,7 @@ Tensor second_handle(const Tensor& flat) {
   return {std::move(storage), flat.shape(), flat.dtype()};
 }
 
-/// The first layers, which the next forward reads first, are in the last buckets.
+/// Starts with the last buckets: they have the first layers, which the next forward reads first.
 void start_all_gather(const ParameterArena& arena, Communicator& comm, const Tensor& flat) {
   const Tensor memory = second_handle(flat);
   const bool is_copy = flat.storage() != arena.values().storage();

@@ -38,7 +38,7 @@ int threads_of_rank(const CoreMask& own, std::span<const CoreMask> all) {
         std::count_if(all.begin(), all.end(), [core](const CoreMask& mask) { return has_core(mask, core); });
     share += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(ranks, 1));
   }
-  return std::max(1, static_cast<int>(share + 1e-6));  // parts may sum to slightly less
+  return std::max(1, static_cast<int>(share + 1e-6));  // shares may sum to slightly less
 }
 
 void share_cores(const CoreMask& own, std::span<const CoreMask> all) {

@@ -15,13 +15,13 @@ using CoreMask = std::array<std::uint64_t, 16>;
 /// The cores of this process.
 CoreMask usable_cores();
 
-/// The number of threads for a rank that may use the cores of `own`, where the ranks of its machine, itself
-/// included, may use the cores of `all`: each core is shared evenly by the ranks that may use it, and the
-/// parts are rounded down; at least 1.
+/// The number of threads for a rank that may use the cores of `own`; `all` has the cores of every rank of its
+/// machine, including its own. Each core is shared evenly by the ranks that may use it, and the sum of a
+/// rank's shares is rounded down; at least 1.
 int threads_of_rank(const CoreMask& own, std::span<const CoreMask> all);
 
 /// Sets the number of threads of the calling thread's parallel regions to threads_of_rank(), if that is fewer
-/// than now and the user has not set OMP_NUM_THREADS.
+/// than the current number and the user has not set OMP_NUM_THREADS.
 void share_cores(const CoreMask& own, std::span<const CoreMask> all);
 
 }  // namespace ringtape

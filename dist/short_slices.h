@@ -2,7 +2,7 @@
 
 namespace ringtape {
 
-/// Tells Linux that this thread always runs for a short time (sched_setattr(2)). From Linux 6.12 on such a
+/// Requests the shortest time slice from Linux for this thread (sched_setattr(2)). From Linux 6.12 on such a
 /// thread gets a core as soon as it wakes. Otherwise it waits for the end of the slice of the thread that
 /// computes there, which takes milliseconds. Earlier kernels ignore the request.
 void ask_for_short_slices();

@@ -9,10 +9,10 @@
 
 namespace ringtape {
 
-/// Bytes that a collective sends over the busiest link, with `world_size` ranks and the best algorithm: for a
-/// call of S bytes 2 (n - 1) / n S of an all_reduce, (n - 1) / n S of an all_gather, reduce_scatter, gather
-/// or scatter, S of a broadcast or reduce, 0 of a barrier. (busbw of nccl-tests counts the same bytes.) An
-/// exchange counts the bytes that the rank sends, as in its Call.
+/// Bytes that a collective sends over the busiest link with the best algorithm. For n = `world_size` ranks
+/// and a call of S bytes: 2 (n - 1) / n S for an all_reduce, (n - 1) / n S for an all_gather, reduce_scatter,
+/// gather or scatter, S for a broadcast or reduce, 0 for a barrier. (busbw of nccl-tests counts the same
+/// bytes.) An exchange counts the bytes that the rank sends, as in its Call.
 double bytes_on_link(const Call& call, int world_size);
 
 /// A simulated slow link, for ranks on one machine: there the link is memory, which is so fast that there is
@@ -22,8 +22,8 @@ double bytes_on_link(const Call& call, int world_size);
 ///
 ///   latency + bytes_on_link / bytes_per_second
 ///
-/// have passed since the transfer began. The thread sleeps during the delay. (Hockney's model: "The
-/// communication challenge for MPP", 1994.)
+/// have passed since the transfer began. The communication thread sleeps during the delay. (Hockney's model:
+/// "The communication challenge for MPP", 1994.)
 struct SlowLink {
   Seconds latency{0};
   double bytes_per_second = std::numeric_limits<double>::infinity();

@@ -9,14 +9,15 @@
 namespace ringtape {
 namespace {
 
-/// What the tensors of every stage are in order: those of all parameters under a prefix, or one tensor.
+/// Every stage has the same groups in the same order: a tensor for each parameter, under a prefix, or a
+/// single tensor.
 struct Group {
   std::string name;  ///< the prefix, or the tensor's name
   bool is_by_parameter;
   bool operator==(const Group&) const = default;
 };
 
-/// The words before the name of one of `parameters`.
+/// The prefix before the name of one of `parameters`, or a tensor that belongs to none of them.
 Group group_of(const std::string& name, const std::vector<std::string>& parameters) {
   const std::size_t begin = begin_of_parameter(name, [&](const std::string& end) {
     return std::find(parameters.begin(), parameters.end(), end) != parameters.end();
@@ -63,7 +64,7 @@ void for_each_entry(const Stages& stages, int stage, const Body& body) {
   }
 }
 
-/// An element for each parameter.
+/// True for a tensor with an element for each parameter.
 bool is_by_entry(const Tensor& tensor) {
   return tensor.dims() == 1;
 }

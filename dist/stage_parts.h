@@ -6,17 +6,19 @@
 #include "io/safetensors.h"
 #include "nn/stages.h"
 
-/// Tensors of a model's parameters, such as weights and moments: exchanged between the stages of a pipeline
-/// and one rank that has the whole model's, for files. The stages' counterpart of dist/model_parts.h.
+/// The tensors of a model's parameters, such as weights and moments, from the stages of a pipeline to one
+/// rank that has those of the whole model, and back, for files. The stages' counterpart of
+/// dist/model_parts.h.
 namespace ringtape {
 
-/// The tensors of all stages, on the first rank of `comm`; its own on the others. `own` has for each of the
-/// stage's parameters one tensor under the parameter's name, perhaps with words before it, as in
-/// "exp_avg.0.weight"; other tensors are equal on all stages, except tensors of one dimension: these have an
-/// element for each parameter in the arena's order, such as step counts.
+/// On rank 0 of `comm` the tensors of all stages, on the CPU except for its own; on the other ranks `own`.
+/// `own` has one tensor for each of the stage's parameters, under the parameter's name, which may have a
+/// prefix, as in "exp_avg.0.weight". Of the other tensors, those of one dimension have an element for each
+/// parameter in the arena's order, such as step counts; the rest is equal on all stages. All ranks must call
+/// it.
 std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<NamedTensor>& own,
                                        Communicator& comm);
-/// The opposite: overwrites `own` with their parts of the first rank's `all`, the tensors that
+/// The opposite: overwrites each rank's `own` with its part of `all` on rank 0, the tensors that
 /// gather_stages() returned there.
 void scatter_stages(const Stages& stages, const std::vector<NamedTensor>& all,
                     const std::vector<NamedTensor>& own, Communicator& comm);

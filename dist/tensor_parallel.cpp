@@ -30,7 +30,7 @@ struct Border {
   }
 };
 
-/// A module with parts of the parameters of another.
+/// A module whose parameters are parts of another module's.
 class PartModule : public Module {
  protected:
   /// The part of a parameter of `whole`, under the same name.
@@ -41,8 +41,8 @@ class PartModule : public Module {
   }
 };
 
-/// y = x weight^T + bias for a part of the rows of weight and bias: x is equal on all ranks, and each has a
-/// part of the columns of y.
+/// y = x weight^T + bias for a part of the rows of weight and bias: x is equal on all ranks, and each rank
+/// has a part of the columns of y.
 class ColumnLinear : public PartModule {
  public:
   ColumnLinear(std::int64_t in, const std::vector<std::int64_t>& blocks, bool with_bias, const Border& border)
@@ -63,8 +63,8 @@ class ColumnLinear : public PartModule {
   Tensor* bias_ = nullptr;
 };
 
-/// y = x weight^T + bias for a part of the columns of weight, and so of x: each rank's product is a part of
-/// the sum, and y and bias are equal on all ranks.
+/// y = x weight^T + bias for a part of the columns of weight, and so of x: each rank's product is an addend
+/// of the sum over the ranks, and y and bias are equal on all ranks.
 class RowLinear : public PartModule {
  public:
   RowLinear(std::int64_t in, std::int64_t out, bool with_bias, const Border& border) : border_(border) {
@@ -84,7 +84,7 @@ class RowLinear : public PartModule {
   Tensor* bias_ = nullptr;
 };
 
-/// A part of the rows of a table; as an output layer, its logits.
+/// A part of the rows of an embedding table or an output layer; forward() computes the logits of these rows.
 class VocabularyPart : public PartModule {
  public:
   VocabularyPart(Module& table, const Border& border) : border_(border) {
@@ -108,7 +108,7 @@ std::int64_t TensorParallelFactory::part_of(const char* what, std::int64_t count
   return count / ranks();
 }
 
-/// Checks that each rank has one of `most` outputs or tokens.
+/// Checks that each rank gets at least one of `most` outputs or tokens.
 void TensorParallelFactory::check_at_most(std::int64_t most, const std::string& what) const {
   check(ranks() <= most,
         "--tensor-parallel {}: {}, expected at most {}, the nearest that divides the ranks "

@@ -11,18 +11,18 @@ namespace ringtape {
 
 /// The layers of a model that the ranks of `comm` divide (tensor parallelism; Shoeybi et al., "Megatron-LM:
 /// Training multi-billion parameter language models using model parallelism", 2019): the outputs of the first
-/// of two linear layers and so the inputs of the second, the heads of attention, the vocabulary. Everything
-/// else every rank has as a whole. docs/parallel.md has the picture.
+/// of two linear layers and so the inputs of the second, the heads of attention, the vocabulary. All else is
+/// replicated. docs/parallel.md has the picture.
 ///
-/// Make one for each model. All ranks must make the same model, with equal seeds, and give it the same
-/// inputs. A weight of theirs is then a part of what one rank would have, and a step changes the parts as it
-/// would change the whole.
+/// Make one factory for each model. All ranks must make the same model, with equal seeds, and give it the
+/// same inputs. A divided weight is then a part of the weight that one rank would have, and a step changes
+/// the parts as it would change the whole.
 class TensorParallelFactory : public LayerFactory {
  public:
   /// With `sequence`, sequence parallelism (dist/sequence_parallel_ops.h), for a model of tokens: outside of
-  /// the divided layers a rank has its part of each sequence instead of all of it. `all_ranks`: of the
-  /// mesh's tensor and data dimensions, so that errors suggest a number of tensor ranks that divides them; 0:
-  /// comm's.
+  /// the divided layers a rank has its part of each sequence instead of all of it. `all_ranks`: the number of
+  /// ranks along tensor x data, so that errors suggest a number of tensor ranks that divides it; 0: comm's
+  /// size.
   explicit TensorParallelFactory(std::shared_ptr<Communicator> comm, bool sequence = false, int all_ranks = 0)
       : comm_(std::move(comm)), sequence_(sequence), all_ranks_(all_ranks > 0 ? all_ranks : comm_->size()) {}
 

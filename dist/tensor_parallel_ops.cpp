@@ -42,7 +42,7 @@ CrossEntropyShard problem_of(const Tensor& logits, const Tensor& targets, std::i
               logits.device())};
 }
 
-/// Elements of `added` that x takes, again and again.
+/// The number of elements of `added` that are used; they repeat over x.
 std::int64_t repeated_elements(const Tensor& x, const Tensor& added) {
   const std::int64_t width = x.size(-1);
   if (!added.defined() || added.dims() == 1) {
@@ -55,7 +55,7 @@ std::int64_t repeated_elements(const Tensor& x, const Tensor& added) {
   return x.size(-2) * width;
 }
 
-/// dadded (+)= the sum of the rows of dy [rows, columns], 0 where x had taken nothing.
+/// dadded (+)= the sum of the rows of dy [rows, columns]; + 0 for positions beyond x's.
 void added_gradient(const Tensor& dy, std::int64_t rows, std::int64_t columns, const GradTarget& dadded) {
   const Tensor& to = dadded.grad;
   if (!dadded.accumulate) fill(stream_of(to), to.dtype(), to.raw(), to.elements(), 0.0);

@@ -100,10 +100,10 @@ void UnitValues::provide(std::size_t unit, Direction direction) {
   arena_.set_unit(unit, in_16_bits ? Tensor() : own.whole, in_16_bits ? own.whole : Tensor());
 }
 
-/// The unit that is needed after this one, if modules run in the order of registration: units are in the
-/// reverse order, and those of the whole model or chunk, the last, are needed from the first in forward, and
-/// in backward from its output on. Where a model runs in another order a gather is started too early, and its
-/// unit stays until it is needed.
+/// The unit that is needed after this one, if modules run in the order of registration. Units are in the
+/// reverse order. Units of the whole model or chunk come last, but are needed first, in forward and in
+/// backward. If a model runs in another order, a gather is started too early, and its unit stays in memory
+/// until it is needed.
 std::optional<std::size_t> UnitValues::next(std::size_t unit, Direction direction) const {
   const std::vector<ParameterUnit>& units = arena_.units();
   const auto follows = [&](std::size_t other) {
@@ -144,12 +144,12 @@ bool UnitValues::is_in_memory(std::size_t unit) const {
   return held.values.defined() || held.copies.defined();
 }
 
-/// Of the unit's first parameter; whoever changes parameters changes the version of all.
+/// The version of the unit's first parameter: a change of the values changes the versions of all parameters.
 std::uint64_t UnitValues::version_of(std::size_t unit) const {
   return arena_.entries()[arena_.buckets()[unit].first_entry].tensor->storage()->version;
 }
 
-/// A forward within backward, of a recomputed segment, is followed by its backward.
+/// A forward within backward, of a recomputed segment, keeps the unit for the segment's backward.
 void UnitValues::end_of_forward(std::size_t unit) {
   const bool is_kept = !arena_.sharding().reshard_after_forward && Tape::is_recording();
   if (in_backward_[unit] == 0 && !is_kept) arena_.set_unit(unit, {}, {});

@@ -11,20 +11,21 @@
 
 namespace ringtape {
 
-/// The values of ZeRO stage 3 (Rajbhandari et al., 2020, section 5.3; Zhao et al., "PyTorch FSDP: Experiences
-/// on scaling fully sharded data parallel", 2023): a rank keeps its slice of every unit. A unit is
-/// all-gathered when a forward of its module begins and freed when that ends; gathered again when backward
-/// first reads it, and freed by end_of(). Without ArenaSharding::reshard_after_forward a forward that records
-/// keeps it for backward. Where a unit is needed, the gather of its neighbour is started, so that it is under
-/// way while the model computes with this one. The gathered values are the values that the model computes
-/// with: 16-bit copies, or else f32. In a pipeline's stage a chunk takes the model's place.
+/// The parameters' values in ZeRO stage 3 (Rajbhandari et al., 2020, section 5.3; Zhao et al., "PyTorch FSDP:
+/// Experiences on scaling fully sharded data parallel", 2023): a rank keeps its slice of every unit. A unit
+/// is all-gathered when a forward of its module begins, and freed when that forward ends; it is gathered
+/// again when backward first reads it, and freed by end_of(). Without ArenaSharding::reshard_after_forward, a
+/// forward that records on the tape keeps the unit for backward. When a unit is needed, the gather of the
+/// next one is started, so that it is in flight while the model computes with this unit. What is gathered are
+/// the values that the model computes with: the 16-bit copies if there are any, else f32. In a pipeline's
+/// stage a chunk takes the model's place.
 ///
-/// All ranks have to run the same forwards and backwards.
+/// All ranks must run the same forwards and backwards.
 class UnitValues {
  public:
-  /// Connects the units of an arena of stage 3: gives every rank its slices of rank 0's values, and frees the
-  /// rest. If that has been done already, the slices stay as they are. The arena and its model must outlive
-  /// it.
+  /// For an arena of stage 3: gives every rank its slices of rank 0's values, and frees the rest. If an
+  /// earlier UnitValues has done that, the slices stay as they are. The arena and its model must outlive this
+  /// object.
   UnitValues(ParameterArena& arena, std::shared_ptr<Communicator> comm);
   ~UnitValues();
   UnitValues(const UnitValues&) = delete;
@@ -33,11 +34,11 @@ class UnitValues {
   /// Backward has computed all gradients of the unit: frees its values.
   void end_of(std::size_t unit);
   /// A backward of this chunk has ended: frees units that it read again after their gradients were complete,
-  /// or whose gather it has started and not used.
+  /// and units whose gather it started but did not use.
   void end_of_backward(int chunk);
 
-  /// In its scope the units of this thread's forwards are zeros, and nothing is gathered: for a forward that
-  /// not all ranks run, of which only shapes are wanted.
+  /// A scope in which this thread's forwards compute with zeros, and nothing is gathered: for a forward that
+  /// only infers shapes, and that not all ranks run.
   class [[nodiscard]] Zeros {
    public:
     Zeros();
@@ -48,8 +49,9 @@ class UnitValues {
 
  private:
   enum class Direction : std::uint8_t { forward, backward };
-  /// `whole` is defined from the start of a gather until it is placed. A unit in memory without it has been
-  /// placed, and is current if `version` is the parameters'. Neither: there is only the shard.
+  /// `whole` is defined from the start of a gather until it becomes the unit's memory. A unit that is in
+  /// memory and has no `whole` is current if `version` is the parameters' version. A unit with neither is
+  /// only sharded.
   struct Gather {
     Tensor whole;
     Work work;
@@ -69,8 +71,8 @@ class UnitValues {
 
   ParameterArena& arena_;
   std::shared_ptr<Communicator> comm_;
-  std::vector<Gather> gathers_;            // of each unit: until it is needed
-  std::vector<std::uint8_t> in_backward_;  // of each unit: backward has needed it
+  std::vector<Gather> gathers_;            // of each unit
+  std::vector<std::uint8_t> in_backward_;  // of each unit: the running backward has read it
 };
 
 }  // namespace ringtape

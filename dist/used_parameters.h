@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-/// The parameters that this rank used in a window of DataParallel.
+/// The parameters that this rank has used in the current window of DataParallel.
 class UsedParameters {
  public:
   explicit UsedParameters(const ParameterArena& arena);
@@ -16,10 +16,9 @@ class UsedParameters {
   /// Backward has computed the gradient of this entry of the arena.
   void add(std::size_t entry) { is_used_[entry] = 1; }
   /// Call it before a bucket is reduced: adds its entries that have a gradient. The other entries may have a
-  /// gradient of other ranks afterwards, and are not added later in the window.
+  /// gradient from other ranks afterwards, and are not added by later calls in the window.
   void add_bucket(const GradientBucket& bucket);
-  /// The same, and writes zeros in the arena for gradients that this rank does not have: their memory is
-  /// stale.
+  /// The same, and writes zeros to the arena for gradients that this rank lacks, as their memory is stale.
   void add_bucket_and_fill(const GradientBucket& bucket);
 
   /// A flag for each entry: 1 where this rank computed a gradient, else 0. Begins the next window.

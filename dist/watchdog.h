@@ -18,13 +18,13 @@ namespace ringtape {
 /// no destructor runs, so none can wait for a peer that will not answer.
 [[noreturn]] void end_process(const std::string& text);
 
-/// Ends the process when an operation takes too long. A rank cannot tell a peer that is dead from one that
+/// Ends the process when an operation takes too long. A rank cannot tell a peer that is dead from a peer that
 /// hangs, is cut off, or waits in another operation. So a separate thread watches every operation from its
-/// call to its completion, or while it waits for operations before it, from their end (hold(), restart()).
+/// call to its completion; if the operation waits for earlier ones, from their end (hold(), restart()).
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Text to add to the message when an operation is late; called by the watchdog's thread.
+  /// Returns the end of the message about a late operation; called by the watchdog's thread.
   using Hint = std::function<std::string()>;
 
   Watchdog();
@@ -32,7 +32,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for end().
+  /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for the functions
+  /// below.
   std::uint64_t begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
   /// The operation waits for one before it: it has no deadline until restart().
   void hold(std::uint64_t id);

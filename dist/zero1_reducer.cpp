@@ -32,8 +32,9 @@ void Zero1Reducer::launch(std::size_t number) {
   reduced_[number] = arena_.zero_grad_count();
 }
 
-/// Called before gradients are added to a bucket that was already reduced in this window: writes n times the
-/// mean to the own slice and zeros to the others, so that the mean over the n ranks is the mean so far.
+/// Called before gradients are added to a bucket. If the bucket was already reduced in this window: writes n
+/// times the mean to the own slice and zeros to the others, so that the mean over the n ranks is the mean so
+/// far.
 void Zero1Reducer::reopen_if_reduced(std::size_t number) {
   if (std::exchange(reduced_[number], 0) != arena_.zero_grad_count()) return;
   const GradientBucket& bucket = buckets()[number];

@@ -13,9 +13,9 @@ namespace ringtape {
 
 /// ZeRO stage 1 (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion parameter models",
 /// 2020): the optimizer step of a rank updates only its own slice of each bucket, so the rank needs only the
-/// mean gradients of these slices. A bucket is reduce-scattered in place, half the traffic of an all-reduce;
-/// an all-gather of the new values after the step is the other half (shard_exchange.h). The gradients in the
-/// other ranks' slices are stale afterwards.
+/// mean gradients of these slices. A bucket is reduce-scattered in place, with half the traffic of an
+/// all-reduce; an all-gather of the new values after the step is the other half (shard_exchange.h). The
+/// gradients in the other ranks' slices are undefined afterwards.
 class Zero1Reducer : public GradientReducer {
  public:
   /// For an arena of stage 1. The arena and `used` must outlive the reducer. Without `overlap` buckets are

@@ -39,8 +39,8 @@ void Zero2Reducer::finish(int chunk, bool /*is_reduced*/) {
   for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);
 }
 
-/// The first call of every round, except with equal ranks. A rank in finish() learns from it whether another
-/// rank runs a backward; a rank that runs a backward ignores the result.
+/// The first collective of every round, unless ranks have promised equal rounds. From it a rank in finish()
+/// learns whether another rank runs a backward; a rank that runs a backward ignores the result.
 bool Zero2Reducer::announce_round(bool runs_backward) {
   const Tensor running = full({1}, runs_backward ? 1 : 0, DType::i32, comm_->device());
   const Work work = comm_->all_reduce(running, ReduceOp::max);

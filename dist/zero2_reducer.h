@@ -13,12 +13,12 @@ namespace ringtape {
 
 /// ZeRO stage 2 (Rajbhandari et al., 2020): a rank keeps only the gradients of its shard. While backward
 /// computes the others, they are in buffers for a few buckets (BucketBuffers); a complete bucket is
-/// reduce-scattered, the own slice of the mean is added to the shard, and the buffer is freed.
+/// reduce-scattered, the rank's own slice of the mean is added to the shard, and the buffer is freed.
 ///
 /// As other gradients cannot be kept, every backward is a round. Ranks may run different numbers of
-/// backwards: a rank in finish() takes part in the others' rounds with zeros. With equal ranks
-/// (DataParallel::promise_equal_ranks) the rounds are not announced. With several chunks all must run the
-/// same backwards.
+/// backwards: a rank in finish() takes part in the others' rounds with zeros. For that, each round is
+/// announced to the other ranks, unless all ranks promise to run the same number
+/// (DataParallel::promise_equal_ranks). With several chunks all ranks must run the same backwards.
 class Zero2Reducer : public GradientReducer {
  public:
   /// For an arena of stage 2 or 3. The arena and `used` must outlive the reducer.

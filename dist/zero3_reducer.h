@@ -7,11 +7,11 @@
 
 namespace ringtape {
 
-/// ZeRO stage 3 (Rajbhandari et al., 2020): the gradients of stage 2, with a bucket for each unit, and values
-/// that are sharded too (UnitValues). Once a unit's gradients are complete its values are freed.
+/// ZeRO stage 3 (Rajbhandari et al., 2020): gradients as in stage 2, with a bucket for each unit, and values
+/// that are sharded too (UnitValues). Once a unit's gradients are complete, its values are freed.
 ///
-/// As every forward and backward gathers, all ranks run the same ones, inside no_sync() too; an exception on
-/// one rank has to end the run.
+/// As every forward and backward gathers, all ranks must run the same forwards and backwards, inside
+/// no_sync() too; an exception on one rank must end the run.
 class Zero3Reducer : public Zero2Reducer {
  public:
   /// For an arena of stage 3. Forwards still gather its units after the reducer is destroyed. The arena and
@@ -26,7 +26,7 @@ class Zero3Reducer : public Zero2Reducer {
   void launch(std::size_t bucket) override;
 
   std::shared_ptr<UnitValues> values_;
-  int chunk_ = 0;  // of the running round
+  int chunk_ = 0;  // of the current round
 };
 
 }  // namespace ringtape
