@@ -200,13 +200,22 @@ void Pipeline::backward(InFlight& flight, const StageTask& task, const Callbacks
   flight.tape.run_backward(root, std::move(gradient));
 }
 
-/// The tasks of all stages. Throws Error for an order in which a stage would wait for ever.
+/// The tasks of all stages. Throws Error for an order that lacks tasks, or in which a stage would wait for
+/// ever.
 std::vector<std::vector<StageTask>> Pipeline::tasks_of(int micro_batches) const {
   const PipelinePlace& place = stages_.place();
   const PipelineShape shape{place.stages, micro_batches, place.chunks};
   if (!options_.order) return pipeline_schedule(options_.schedule, shape);
   std::vector<std::vector<StageTask>> of_all;
-  for (int stage = 0; stage < place.stages; ++stage) of_all.push_back(options_.order(shape, stage));
+  for (int stage = 0; stage < place.stages; ++stage) {
+    const std::vector<StageTask> all = stage_schedule(options_.schedule, shape, stage);
+    const std::vector<StageTask>& order = of_all.emplace_back(options_.order(shape, stage));
+    check(
+        std::is_permutation(order.begin(), order.end(), all.begin(), all.end()),
+        "pipeline: the order of stage {} has {} tasks, expected the forward and backward of {} micro-batches "
+        "through {} chunks, each once",
+        stage, order.size(), micro_batches, place.chunks);
+  }
   simulate(of_all, 1, 1);
   return of_all;
 }

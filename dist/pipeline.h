@@ -60,7 +60,8 @@ class Pipeline {
   /// Forward and backward of one micro-batch for each of `shapes`, the shapes of the micro-batches' inputs;
   /// gradients are added up in the order of micro-batches. All stages must call it with the same shapes.
   /// Random numbers are the same as on one rank that computes the micro-batches one after the other. Throws
-  /// Error, on all stages and before anything is computed, for an order in which a stage would wait for ever.
+  /// Error, on all stages and before anything is computed, for an order that lacks tasks or in which a stage
+  /// would wait for ever.
   void forward_backward(const std::vector<Shape>& shapes, const Callbacks& callbacks);
   /// The model's output for `input` on the last stage; undefined on the others. Stages after the first read
   /// only the shape of `input`. All stages must call it. Records nothing on the tape.

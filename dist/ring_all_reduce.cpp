@@ -115,6 +115,7 @@ void ring_all_reduce(Communicator& comm, const Tensor& tensor, ReduceOp op, cons
         "ring_all_reduce: segments of {} bytes, {} in flight, expected at least 1", options.segment_bytes,
         options.in_flight);
   if (comm.size() == 1 || tensor.elements() == 0) return;
+  tensor.bump_version();
   Ring(comm, tensor, op, options).run();
 }
 

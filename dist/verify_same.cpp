@@ -27,13 +27,14 @@ std::string broadcast_text(Communicator& comm, const std::string& text, std::int
                                            int other) {
   std::istringstream first(of_rank_0), second(of_other);
   std::string found_0, found_other;
-  for (int number = 0;; ++number) {
+  for (int number = 0; first || second; ++number) {
     if (!std::getline(first, found_0)) found_0 = "missing";
     if (!std::getline(second, found_other)) found_other = "missing";
     if (found_0 == found_other) continue;
     const std::string place = line.empty() ? "" : fmt::format("{} {} is ", line, number);
     fail("{} differ: {}{} on rank 0, but {} on rank {}", what, place, found_0, found_other, other);
   }
+  fail("{} differ: on rank 0 and on rank {} by a line end", what, other);
 }
 
 }  // namespace

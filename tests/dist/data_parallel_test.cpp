@@ -11,6 +11,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "dist/gradient_buckets.h"
+#include "dist/verify_same.h"
 #include "optim/clip.h"
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
@@ -426,6 +427,8 @@ TEST_CASE("data parallel: models that differ are named on every rank", "[dist][d
       "2.bias f32[2] frozen" +
           on_rank);
   CHECK(error_for({3, 4, 2}, false) == "");
+  CHECK(error_of([&] { verify_same(*comm, "texts", "line", of_odd("a\nb", "a\nb\n")); }) ==
+        fmt::format("texts differ: on rank 0 and on rank {} by a line end", odd));
 }
 
 TEST_CASE("data parallel: a backward that fails half-way is reported to all ranks", "[dist][ddp]") {

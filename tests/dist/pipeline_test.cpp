@@ -413,6 +413,17 @@ TEST_CASE("pipeline: an order that is given takes the place of the schedule's", 
             return tasks;
           }});
         }) == "pipeline: stage 0 waits for ever before the backward of micro-batch 0 through chunk 0");
+  const auto without_first = [](std::vector<StageTask> tasks) {
+    return std::vector<StageTask>(tasks.begin() + 1, tasks.end());
+  };
+  CHECK(error_of([&] {
+          run({.order = [&](const PipelineShape& shape, int stage) {
+            const std::vector<StageTask> tasks = stage_schedule(PipelineScheduleKind::afab, shape, stage);
+            return stage == 1 ? without_first(tasks) : tasks;
+          }});
+        }) ==
+        "pipeline: the order of stage 1 has 13 tasks, expected the forward and backward of 7 micro-batches "
+        "through 1 chunks, each once");
 }
 
 TEST_CASE("pipeline: results and gradients between two stages have a communicator each", "[dist][stages]") {

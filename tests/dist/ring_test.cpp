@@ -24,7 +24,9 @@ TEST_CASE("ring_all_reduce: sums and means of any size, in segments of any size"
                       << in_flight << " in flight");
             const RingOptions options{.segment_bytes = segment_bytes, .in_flight = in_flight, .trace = {}};
             const Tensor sum = own_values(*comm, n, dtype), mean = own_values(*comm, n, dtype);
+            const std::uint64_t version = sum.storage()->version;
             ring_all_reduce(*comm, sum, ReduceOp::sum, options);
+            if (comm->size() > 1 && n > 0) CHECK(sum.storage()->version > version);
             check_close(sum.to_doubles(), reduced(ReduceOp::sum, comm->size(), n), 0);
             ring_all_reduce(*comm, mean, ReduceOp::mean, options);
             // 1/ranks and the product are rounded.
