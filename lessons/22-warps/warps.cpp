@@ -18,9 +18,9 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  std::optional<Shuffle> shuffle;  ///< all of them
+  std::optional<Shuffle> shuffle;  ///< none: all of them
   int width = 8;
-  int of = 3;  ///< the vote is about multiples of this
+  int of = 3;  ///< the lanes vote on multiples of this
 };
 
 const std::vector<std::pair<std::string, std::optional<Shuffle>>> kShuffles = {
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   CommandLine app("Shuffles of a warp, lane by lane, and a vote.\nExample: warps --shuffle up --width 16");
   app.option("--shuffle", named_option_value(options.shuffle, kShuffles), "down, xor, up or all");
   app.option("--width", between(options.width, 2, 32), "lanes of a group: 2, 4, 8, 16 or 32");
-  app.option("--of", between(options.of, 1, 32), "the vote is about multiples of this");
+  app.option("--of", between(options.of, 1, 32), "the lanes vote on multiples of this");
   return app.run(argc, argv, [&] {
     check(std::has_single_bit(static_cast<unsigned>(options.width)),
           "--width must be a power of two, found {}", options.width);

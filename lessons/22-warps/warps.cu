@@ -31,7 +31,7 @@ __global__ void pack(int of, int* packed, unsigned* votes, int* places) {
   const int lane = static_cast<int>(threadIdx.x), value = lane + 1;
   const bool keeps = value % of == 0;
   const unsigned ballot = __ballot_sync(kAll, keeps);
-  const int place = __popc(ballot & ((1u << lane) - 1));  // the keepers in the lanes before
+  const int place = __popc(ballot & ((1u << lane) - 1));  // lanes before this one that keep theirs
   places[lane] = keeps ? place : -1;
   if (keeps) packed[place] = value;
   if (lane == 0) votes[0] = ballot;

@@ -1,5 +1,5 @@
-// What one instruction of a warp costs the memory: the sectors of global memory that it touches, and the
-// cycles of the banks of shared memory.
+// The cost of one memory instruction of a warp: the sectors of global memory that it touches, or the cycles
+// that the banks of shared memory need.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -18,13 +18,13 @@ constexpr int kBanks = 32, kBankBytes = 4;
 
 struct Options {
   std::vector<std::int64_t> strides = {0, 1, 2, 4, 8, 32, 33};
-  std::int64_t bytes = 4;   ///< of each lane
-  std::int64_t offset = 0;  ///< floats before lane 0's
-  std::int64_t rows = 4;    ///< of the picture
+  std::int64_t bytes = 4;   ///< for each lane
+  std::int64_t offset = 0;  ///< floats before lane 0's element
+  std::int64_t rows = 4;    ///< of the pictures of banks
   bool lanes = false;       ///< show each lane's bank
 };
 
-/// Lane i accesses `bytes` bytes, i x stride units of that size behind the first lane.
+/// Lane i accesses `bytes` bytes, i x stride elements of that size after the first lane's.
 Request request_of(const Options& options, std::int64_t stride) {
   Request request;
   request.lanes = 0xffffffff;

@@ -24,7 +24,7 @@ struct Options {
   std::string svg;
 };
 
-/// The closest of those who touch a square of `cell` x `cell` elements.
+/// Who touches a square of `cell` x `cell` elements: the chosen thread if it does, else its warp, its block.
 Toucher closest(const TouchedProduct& product, const TouchedMatrix& matrix, int row, int column, int cell) {
   Toucher by = Toucher::nobody;
   for (int r = row * cell; r < (row + 1) * cell; ++r) {
@@ -63,7 +63,7 @@ void print_counts(const TouchedProduct& product) {
   fmt::print("A multiply-add reads {:g} elements of global memory.\n", static_cast<double>(reads) / products);
 }
 
-/// A matrix, with rectangles as large as equal rows and their equal neighbours allow.
+/// Draws a matrix. Equal neighbours in a row, and equal rows, share a rectangle.
 svg::Canvas draw(const TouchedProduct& product, const TouchedMatrix& matrix, double scale) {
   const int n = product.size;
   const char* const classes[] = {"", "band s0", "s0", "s1"};
@@ -135,8 +135,9 @@ int main(int argc, char** argv) {
   app.option("--size", between(options.size, 128, 512), "rows and columns, a multiple of 128");
   app.option("--block", options.block, "blockIdx.x and blockIdx.y");
   app.option("--thread", between(options.thread, 0, 1023), "a thread of the block; its warp is shown too");
-  app.option("--step", between(options.step, -1, 1023), "one step along k; -1: all together");
-  app.option("--cell", between(options.cell, 1, 128), "rows and columns of the elements of a character");
-  app.file("--svg", options.svg, "also draw it, element by element, to this file");
+  app.option("--step", between(options.step, -1, 1023), "one step along k; -1: all steps");
+  app.option("--cell", between(options.cell, 1, 128),
+             "a character stands for a square of this many rows and columns");
+  app.file("--svg", options.svg, "also draw the matrices, element by element, to this file");
   return app.run(argc, argv, [&] { show(options); });
 }

@@ -1,4 +1,4 @@
-// Copies that go on while a warp computes, and the lanes that hold the elements of a tensor core's matrices.
+// Copies that run while a warp computes, and which lanes hold which elements of a tensor core's matrices.
 #include "lessons/26-gemm-pipeline-tensor-cores/fragments.h"
 
 #include <fmt/format.h>
@@ -36,10 +36,10 @@ void show_pipeline(int steps) {
   }
 }
 
-/// The elements that the lanes hold: of each lane, as row x 16 + column.
+/// The elements that each lane holds, as row x 16 + column.
 using Held = std::vector<std::vector<int>>;
 
-/// All elements have different values, which bf16 holds exactly.
+/// A 16 x 16 matrix whose element i is i, which bf16 represents exactly up to 256.
 std::vector<bfloat16> numbered() {
   std::vector<bfloat16> result;
   for (int i = 0; i < 256; ++i) result.push_back(on_cpu::to_bfloat16(static_cast<float>(i)));

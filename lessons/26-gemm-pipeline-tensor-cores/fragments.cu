@@ -19,7 +19,7 @@ __device__ void copy_tile(Tile& tile, const bfloat16* matrix) {
   __syncthreads();
 }
 
-/// Lanes 0 to 15 give the rows' left halves, lanes 16 to 31 the right ones.
+/// Lanes 0 to 15 give the addresses of the rows' left halves, lanes 16 to 31 of the right halves.
 template <bool kTransposed>
 __device__ void load_fragment(const Tile& tile, unsigned (&registers)[4]) {
   const int lane = static_cast<int>(threadIdx.x);

@@ -53,7 +53,7 @@ void show_one_query(const Options& options) {
              by_formula(options));
 }
 
-/// Attention by three operations of the tape, one for each step of the formula; without a mask, which would
+/// Attention by separate operations of the tape: scores, softmax, weighted sum. Without a mask, which would
 /// not change what is kept.
 Tensor in_three(const Tensor& q, const Tensor& k, const Tensor& v) {
   const double factor = 1 / std::sqrt(static_cast<double>(q.size(1)));

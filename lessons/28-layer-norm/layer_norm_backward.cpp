@@ -35,7 +35,7 @@ Row each(std::size_t size, const Element& element) {
   return row;
 }
 
-/// A row after its mean and rstd = 1 / sqrt(variance + eps).
+/// A row's mean, rstd = 1 / sqrt(variance + eps), and the normalised row h.
 struct Normed {
   double mean, rstd;
   Row h;
@@ -77,7 +77,7 @@ Row by_tape(const Options& options) {
 
 void print_row(const std::string& name, const Row& row) {
   fmt::print("  {:<22}", name);
-  // 0 for what is 0 but for rounding, and no -0
+  // values that are 0 up to rounding, as 0 without a sign
   for (const double value : row) fmt::print(" {:>9.4f}", std::abs(value) < 5e-5 ? 0.0 : value);
   fmt::print("\n");
 }
@@ -147,7 +147,7 @@ float rounded(float value) {
   return stored;
 }
 
-/// The variance of the row, moved to another mean, in f32.
+/// Three ways to compute the variance of the row, shifted to another mean, in f32.
 void show_variance(const Options& options) {
   const double old_mean = mean_of(options.x);
   const auto count = static_cast<float>(options.x.size());
@@ -180,8 +180,8 @@ int main(int argc, char** argv) {
       "The backward of layer normalisation, term by term.\n"
       "Example: layer_norm_backward --x 1,2,4 --dy 0,1,0 --weight 1,2,1");
   app.option("--x", options.x, "the row");
-  app.option("--dy", options.dy, "the gradient of the result");
-  app.option("--weight", options.weight, "the layer's weight; by default ones").no_default();
+  app.option("--dy", options.dy, "the gradient with respect to the result");
+  app.option("--weight", options.weight, "the layer's weight [ones]").no_default();
   app.option("--eps", between(options.eps, 0, 1), "what is added to the variance");
   app.option("--mean", options.mean, "mean of the row whose variance is computed in three ways");
   return app.run(argc, argv, [&] {

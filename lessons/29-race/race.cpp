@@ -1,5 +1,5 @@
-// Two streams and a pinned buffer: each step a batch is copied to the device, a gradient is computed, and
-// another stream passes it on, as data parallelism does. Two waits keep that in order; a flag removes either.
+// Two streams and a pinned buffer: in each step a batch is copied to the device, a gradient is computed, and
+// another stream passes it on, as in data parallelism. Three waits order this; --without removes one of two.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   Options options;
   std::string device = "cpu";
   CommandLine app(
-      "A training's two streams, with or without their waits.\n"
+      "Two streams of a training run, with or without their waits.\n"
       "Example: race --steps 5 --without host-wait");
   app.option("--device", device, "cpu or cuda; in a build with the preset model, cuda is the GPU model");
   app.option("--steps", between(options.steps, 1, 1000), "steps");

@@ -1,5 +1,5 @@
-// What becomes of memory that is freed: the allocator keeps it, empty_cache() gives it back, and zero_grad()
-// does neither.
+// Freed memory: the allocator keeps it, empty_cache() gives it back to the system, and zero_grad() frees
+// none.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -99,7 +99,7 @@ void show_lengths(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Memory that is freed, and what the allocator keeps.\n"
+      "Freed memory, and how much of it the allocator keeps.\n"
       "Example: memory_kept --lengths 10,20,30 --multiple 32");
   app.option("--lengths", options.lengths, "tokens of sequences that come one after the other");
   app.option("--multiple", between(options.multiple, 1, 4096), "round lengths up to a multiple of this");

@@ -1,4 +1,4 @@
-// The work of an update by kind of operation, FLOPs and bytes by formula, and the share of the time of each.
+// The work of an update by kind of operation: FLOPs and bytes by formula, and each kind's share of the time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Kinds kinds_of(const Profile& profile) {
   return kinds;
 }
 
-/// Each update's kinds. The first update, which allocates, is not among them.
+/// The kinds of operations of each update but the first, which allocates memory.
 std::vector<Kinds> updates_of(const Options& options) {
   manual_seed(0);
   const auto model = make_mlp(options.widths);
@@ -124,7 +124,7 @@ void show_times(std::vector<Kinds> updates) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Where the work of an update is, and its time.\n"
+      "The work of an update and its time, by kind of operation.\n"
       "Example: bottleneck --micro-batch 64 --accumulation 4");
   app.option("--mlp", options.widths, "neurons of each layer, the input's first");
   app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a micro-batch");

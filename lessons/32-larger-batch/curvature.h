@@ -10,10 +10,10 @@
 
 namespace ringtape::lessons {
 
-/// The largest eigenvalue of the Hessian of a loss at the arena's values, by `iterations` of the power
-/// method. `backward` computes the gradient of the loss into the arena. A product H v is the difference of
-/// the gradients at values +- epsilon v, for v of length 1, over 2 epsilon. The values are the same
-/// afterwards.
+/// The eigenvalue of largest magnitude of the Hessian H of a loss at the arena's values, by `iterations` of
+/// the power method. `backward` computes the gradient of the loss into the arena. A product H v, for v of
+/// length 1, is the difference of the gradients at values + epsilon v and values - epsilon v, divided by 2
+/// epsilon. The arena's values are the same afterwards.
 inline double largest_curvature(ParameterArena& arena, const std::function<void()>& backward,
                                 int iterations = 40, double epsilon = 1e-2) {
   const std::vector<float> values = arena.values().to_vector<float>();

@@ -1,4 +1,5 @@
-// SGD with a rate that falls in two steps, with a batch that grows in two steps instead, and with neither.
+// SGD with a rate that falls in two steps, a batch that grows in two steps, neither, or the largest batch
+// from the start.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -28,7 +29,7 @@ using namespace ringtape;
 struct Options {
   std::string way = "rate";
   double lr = 0.03, momentum = 0.9;
-  std::int64_t epochs = 2;  ///< of each of the three stages
+  std::int64_t epochs = 2;  ///< in each of the three stages
   std::int64_t batch = 64, factor = 4;
   std::uint64_t seed = 0;
   bool curvature = false;
@@ -57,7 +58,7 @@ double accuracy(Module& model, const TensorDataset& samples) {
 }
 
 void train(const Options& options) {
-  std::optional<AtomicFile> file;  // made before the training, which a wrong name must not waste
+  std::optional<AtomicFile> file;  // opened before training, so that a wrong name does not waste it
   if (!options.json.empty()) file.emplace(options.json);
   const MnistData data = load_mnist();
   const auto samples = std::make_shared<TensorDataset>(data.train);
@@ -118,14 +119,14 @@ int main(int argc, char** argv) {
              "divide the rate, or multiply the batch, after each of two stages; neither; the last batch from "
              "the start");
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of the first stage");
-  app.option("--momentum", between(options.momentum, 0, 0.999), "of SGD");
-  app.option("--epochs", between(options.epochs, 1, 100), "of each of the three stages");
+  app.option("--momentum", between(options.momentum, 0, 0.999), "momentum of SGD");
+  app.option("--epochs", between(options.epochs, 1, 100), "epochs in each of the three stages");
   app.option("--batch-size", between(options.batch, 1, 1000), "samples of an update in the first stage");
   app.option("--factor", between(options.factor, 1, 16),
-             "by which the rate is divided, or the batch multiplied");
-  app.option("--seed", options.seed, "of the weights and the order");
+             "factor by which the rate is divided, or the batch multiplied");
+  app.option("--seed", options.seed, "seed of the weights and of the samples' order");
   app.option("--curvature", options.curvature,
-             "also find the largest eigenvalue of the Hessian, of 4,096 training samples");
+             "also compute the largest eigenvalue of the Hessian, over 4,096 training samples");
   app.file("--json", options.json, "write the result to this file, as JSON");
   return app.run(argc, argv, [&] { train(options); });
 }

@@ -22,15 +22,15 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  std::vector<std::int64_t> steps = {0, 100, 1000, 5000};  ///< after which it is measured
-  std::int64_t batch = 64;                                 ///< of the training
+  std::vector<std::int64_t> steps = {0, 100, 1000, 5000};  ///< after which the noise is measured
+  std::int64_t batch = 64;                                 ///< of the training run
   double lr = 0.01;
   std::int64_t small = 64, large = 1024, repeats = 32;  ///< of the estimate
-  std::int64_t samples = 4096;                          ///< of which the noise is measured
+  std::int64_t samples = 4096;                          ///< over which the noise is measured
   std::uint64_t seed = 0;
 };
 
-/// |G|^2 and tr(Sigma): of the mean gradient, and of the covariance of the samples' gradients.
+/// |G|^2 of the mean gradient G, and tr(Sigma) of the covariance Sigma of the samples' gradients.
 struct Noise {
   double mean_squared = 0, trace = 0;
   double scale() const { return trace / mean_squared; }
@@ -55,7 +55,7 @@ class Training {
     }
   }
 
-  /// The mean gradient of these samples is in the arena afterwards. Returns the mean loss.
+  /// Computes the mean gradient of these samples into the arena. Returns the mean loss.
   double gradient_of(const std::vector<std::int64_t>& samples) {
     const auto n = static_cast<std::int64_t>(samples.size());
     const Tensor images = empty({n, 28, 28}, DType::u8), labels = empty({n}, DType::i64);
@@ -148,15 +148,15 @@ int main(int argc, char** argv) {
   CommandLine app(
       "The gradient noise scale during a training run, estimated and exactly.\n"
       "Example: noise_scale --steps 0,10 --samples 256 --repeats 4");
-  app.option("--steps", options.steps, "of the training, after which it is measured, in ascending order");
-  app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update of the training");
-  app.option("--lr", between(options.lr, 1e-9, 1e3), "learning rate of the training");
+  app.option("--steps", options.steps, "steps after which the noise is measured, in ascending order");
+  app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update of the training run");
+  app.option("--lr", between(options.lr, 1e-9, 1e3), "learning rate of the training run");
   app.option("--small", between(options.small, 1, 30000), "samples of a small batch");
   app.option("--large", between(options.large, 2, 60000), "samples of a large batch");
   app.option("--repeats", between(options.repeats, 1, 100000), "large batches of an estimate");
   app.option("--samples", between(options.samples, 2, 60000),
-             "training samples of which the noise is measured");
-  app.option("--seed", options.seed, "of the weights and of the orders");
+             "training samples over which the noise is measured");
+  app.option("--seed", options.seed, "seed of the weights and of the samples' orders");
   return app.run(argc, argv, [&] {
     check(options.large % options.small == 0 && options.large > options.small,
           "--large must be a multiple of --small, found {} and {}", options.large, options.small);

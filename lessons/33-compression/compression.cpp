@@ -26,12 +26,12 @@ using namespace ringtape::lessons;
 constexpr std::int64_t kBatch = 32, kWidth = 128;
 
 struct Options {
-  double scale = 1;               ///< of the loss, and so of all gradients
-  std::string compress = "bf16";  ///< of the second table
+  double scale = 1;               ///< factor of the loss, and so of all gradients
+  std::string compress = "bf16";  ///< dtype of the second table
   std::uint64_t seed = 0;
 };
 
-/// f16 as it comes: the hook of the library without its factor.
+/// f16 without the factor of the library's hook.
 class UnscaledHook : public CommHook {
  public:
   void launch(Communicator& comm, const Tensor& bucket) override {
@@ -46,7 +46,7 @@ class UnscaledHook : public CommHook {
   void wait(Communicator&) override {}
 };
 
-/// The same model on all ranks; the samples of each rank are its own.
+/// The same model on all ranks; each rank has different samples.
 struct Example {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
@@ -55,7 +55,7 @@ struct Example {
       : model((manual_seed(options.seed), make_mlp({kWidth, 2 * kWidth, kWidth, 10}))),
         arena(*model, Device()) {}
 
-  /// The gradients of batch number `number`, in the arena.
+  /// Computes the gradients of batch number `number` into the arena.
   void backward(const Communicator& comm, const Options& options, std::int64_t number) {
     arena.zero_grad();
     manual_seed(1000 * (options.seed + 1) + static_cast<std::uint64_t>(number * comm.size() + comm.rank()));
@@ -152,10 +152,10 @@ void many_reductions(Communicator& comm, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Gradients sent in 16 bits, and what is lost.\nExample: mpirun -n 2 compression --compress f16");
+      "Gradients sent in 16 bits, and their errors.\nExample: mpirun -n 2 compression --compress f16");
   app.option("--scale", between(options.scale, 1e-30, 1e30), "factor of the loss, and so of all gradients");
-  app.option("--compress", word(options.compress, {"bf16", "f16"}), "sent in the second table");
-  app.option("--seed", options.seed, "of the weights and samples");
+  app.option("--compress", word(options.compress, {"bf16", "f16"}), "dtype of the second table: bf16 or f16");
+  app.option("--seed", options.seed, "seed of the weights and samples");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     one_reduction(*comm, options);

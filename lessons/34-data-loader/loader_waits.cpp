@@ -1,5 +1,5 @@
-// What it costs to wait for data, and how much of it reading ahead saves, counted in ticks of a clock of its
-// own.
+// The time that a model waits for data, and how much of it reading ahead saves, in ticks of a simulated
+// clock.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,9 +24,9 @@ struct Options {
   std::int64_t read = 1, slow_read = 22, compute = 4;  ///< ticks
 };
 
-/// Batches that take some ticks to read: every eighth `slow_read`, the others `read`. Who computes advances
-/// the clock, and at each tick waits until the loader's thread has noticed it: so all counts are the same in
-/// each run.
+/// Batches that take some ticks to read: every eighth `slow_read`, the others `read`. The computing thread
+/// advances the clock, and at each tick waits until the loader's thread has seen it, so that all counts are
+/// the same in each run.
 class SlowDataset : public Dataset {
  public:
   /// `ahead`: batches that one thread may read ahead; 0: there is no thread.
@@ -54,7 +54,7 @@ class SlowDataset : public Dataset {
     changed_.notify_all();
     wait(lock, [&] { return !reading_ || now_ < until_; });
   }
-  /// The next batch is handed out, after the ticks that it takes until it has been read.
+  /// Takes the next batch from the loader, after the ticks until it has been read.
   void take(DataLoader& loader) {
     while (ahead_ > 0 && done_ == taken_) tick();
     loader.next();
@@ -112,7 +112,7 @@ void show(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "What it costs to wait for data, in ticks of a clock of its own.\n"
+      "The time that a model waits for data, in ticks of a simulated clock.\n"
       "Example: loader_waits --read 5");
   app.option("--read", between(options.read, 1, 1000), "ticks to read a batch");
   app.option("--slow-read", between(options.slow_read, 1, 1000), "ticks to read every eighth batch");

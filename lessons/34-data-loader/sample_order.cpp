@@ -77,8 +77,8 @@ int main(int argc, char** argv) {
       "Example: sample_order --samples 9 --seed 3");
   app.option("--samples", between(options.samples, 1, 1000), "samples of the dataset");
   app.option("--batch-size", between(options.batch, 1, 1000), "samples of a batch, on all ranks together");
-  app.option("--consumed", between(options.consumed, 0, 1000), "samples before the resumed position");
-  app.option("--seed", options.seed, "of the shuffle");
+  app.option("--consumed", between(options.consumed, 0, 1000), "samples consumed before the run is resumed");
+  app.option("--seed", options.seed, "seed of the shuffle");
   app.option("--ranks", between(options.ranks, 1, 64), "ranks");
   return app.run(argc, argv, [&] {
     const auto& [samples, batch, consumed, seed, ranks] = options;

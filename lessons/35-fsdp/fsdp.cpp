@@ -1,5 +1,5 @@
-// ZeRO 3, also called FSDP: when a layer's parameters are gathered and freed, and what that costs beside
-// stage 2.
+// ZeRO 3, also called FSDP: when a layer's parameters are gathered and freed, and what that costs compared
+// with stage 2.
 //
 //   mpirun -n 4 fsdp
 #include <algorithm>
@@ -39,7 +39,7 @@ struct How {
   std::int64_t segment;  ///< layers that are recomputed together; 0 for none
 };
 
-/// A layer with a ReLU that says when its forward computes, and when backward has its gradients.
+/// A layer with a ReLU. Calls `tell` when its forward begins, and when backward has its gradients.
 class Watched : public Linear {
  public:
   Watched(std::int64_t width, const std::function<void(const char* direction)>& tell)
@@ -63,7 +63,7 @@ std::size_t live_parameters() {
   return memory_stats(Device()).live_by_category[MemoryCategory::parameters];
 }
 
-/// What a step of a rank took.
+/// Memory, collectives and traffic of a rank's third step.
 struct Result {
   BytesByCategory held;
   CollectiveCounts called;
@@ -116,7 +116,7 @@ Result train(const std::shared_ptr<Communicator>& comm, std::int64_t layers, std
   return result;
 }
 
-/// Each layer's turn in a step: the gathers that have been started, and the parameters in memory.
+/// Shows, for each layer's turn in a step, the gathers started so far and the parameters in memory.
 void show_turns(const std::shared_ptr<Communicator>& comm, std::int64_t width) {
   const std::size_t outside = live_parameters();
   const auto layer_bytes = static_cast<std::size_t>(4 * width * (width + 1));

@@ -1,5 +1,5 @@
-// Tensor parallelism: two linear layers over several ranks by hand, then the library's GPT, its parts and its
-// collectives counted.
+// Tensor parallelism: two linear layers over several ranks by hand, then the library's GPT with the size of
+// its parts and the number of its collectives.
 //
 //   mpirun -n 2 divided_layers
 #include <fmt/ranges.h>
@@ -72,7 +72,7 @@ struct Trained {
   std::int64_t parameters = 0, block_parameters = 0;
   Shape logits;
   double loss = 0;
-  std::vector<double> gradients;  ///< of the parameters that every rank has as a whole
+  std::vector<double> gradients;  ///< of norms and positions, which every rank has as a whole
   CollectiveCounts forward{}, backward{};
 };
 
@@ -156,10 +156,10 @@ int main(int argc, char** argv) {
   CommandLine app("Layers that several ranks divide.\nExample: mpirun -n 2 divided_layers");
   app.option("--x", options.x, "the input of the layers by hand, two numbers");
   app.option("--layers", between(options.layers, 1, 100), "layers of the GPT");
-  app.option("--width", between(options.width, 1, 4096), "its width");
-  app.option("--heads", between(options.heads, 1, 64), "its heads");
+  app.option("--width", between(options.width, 1, 4096), "width of the GPT");
+  app.option("--heads", between(options.heads, 1, 64), "heads of the GPT");
   app.option("--tokens", between(options.tokens, 1, 4096), "tokens of each of two sequences");
-  app.option("--vocabulary", between(options.vocabulary, 1, 1 << 20), "its tokens");
+  app.option("--vocabulary", between(options.vocabulary, 1, 1 << 20), "vocabulary of the GPT, in tokens");
   return app.run(argc, argv, [&] {
     check(options.x.size() == 2, "--x: expected two numbers, found {}", options.x.size());
     const auto comm = connect_ranks();

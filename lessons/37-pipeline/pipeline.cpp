@@ -1,5 +1,5 @@
-// Pipeline parallelism: schedules drawn, their bubble counted, and a GPT in stages, with the activations that
-// each of them keeps.
+// Pipeline parallelism: drawings of schedules, their bubble, and a GPT in stages with the activations that
+// each stage keeps.
 //
 //   mpirun -n 3 pipeline
 #include <fmt/ranges.h>
@@ -35,7 +35,7 @@ struct Options {
   std::int64_t layers = 4;
 };
 
-/// A schedule, with as many chunks a stage.
+/// A schedule and its number of chunks a stage.
 struct Way {
   const char* name;
   Kind kind;
@@ -79,9 +79,9 @@ Tensor tokens_of(std::size_t micro_batch, const Shape& shape) {
   return from_vector(tokens, shape);
 }
 
-/// A stage of a GPT after an update's forwards and backwards.
+/// What a stage of a GPT has after an update's forwards and backwards.
 struct Result {
-  std::string units;  ///< of this stage
+  std::string units;  ///< first to last, for each chunk of this stage
   std::size_t activations;
   std::uint64_t sent;
   std::map<std::string, std::vector<double>> gradients;  ///< of all stages, on rank 0
@@ -167,9 +167,9 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app("Schedules of a pipeline, and a GPT in stages.\nExample: mpirun -n 3 pipeline");
   app.option("--pipeline-parallel", between(options.stages, 2, 64),
-             "stages of the drawings; the run has a stage a rank");
+             "stages of the drawings; in the run each rank is a stage");
   app.option("--accumulation", between(options.micro_batches, 1, 100),
-             "micro-batches of an update; the interleaved drawing has one for each stage");
+             "micro-batches of an update; the interleaved drawing has as many as stages");
   app.option("--pipeline-chunks", between(options.chunks, 1, 16), "chunks of a stage, interleaved");
   app.option("--layers", between(options.layers, 1, 100), "blocks of the GPT");
   return app.run(argc, argv, [&] {

@@ -31,7 +31,7 @@ struct Options {
   std::uint64_t seed = 0;
 };
 
-/// Of a parameter in a step: the norms before it, and that of its change.
+/// A parameter in a step: the norms of its value and its gradient before, and of its change.
 struct Step {
   std::string name;
   double value, gradient, change;
@@ -56,7 +56,7 @@ class Training {
 
   ParameterArena& arena() { return arena_; }
 
-  /// A step of the optimizer on the next batch, by parameter, the first layer's first.
+  /// Takes a step of the optimizer on the next batch. Returns it by parameter, the first layer's first.
   std::vector<Step> take(Optimizer& optimizer) {
     if (taken_ % loader_.batches_per_epoch() == 0) loader_.start_epoch(taken_ / loader_.batches_per_epoch());
     ++taken_;
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   CommandLine app("The first steps of LARS and of SGD, by layer.\nExample: lars --scale 8");
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of SGD");
   app.option("--lars-lr", between(options.lars_lr, 1e-9, 1e6), "learning rate of LARS");
-  app.option("--momentum", between(options.momentum, 0, 0.999), "of both");
+  app.option("--momentum", between(options.momentum, 0, 0.999), "momentum of both");
   app.option("--scale", between(options.scale, 1e-6, 1e6), "factor of the loss, and so of all gradients");
   app.option("--biases", word(options.biases, {"rate", "ratio", "thousandth"}),
              "what LARS does with biases: plain steps at its rate, a trust ratio, or plain steps at a "
@@ -130,6 +130,6 @@ int main(int argc, char** argv) {
   app.option("--hidden", between(options.hidden, 1, 4096), "sizes of the hidden layers, such as 64,64,64");
   app.option("--batch-size", between(options.batch, 1, 60000), "samples of a step");
   app.option("--steps", between(options.steps, 1, 100), "steps shown");
-  app.option("--seed", options.seed, "of the weights and the order");
+  app.option("--seed", options.seed, "seed of the weights and of the samples' order");
   return app.run(argc, argv, [&] { show(options); });
 }

@@ -1,4 +1,4 @@
-// A training by LARS in large batches, with three ways to treat the biases.
+// Training by LARS in large batches, with three ways to treat the biases.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ Schedule schedule_of(const Options& options, std::int64_t updates) {
 }
 
 void train(const Options& options) {
-  std::optional<AtomicFile> file;  // made before the training, which a wrong name must not waste
+  std::optional<AtomicFile> file;  // opened before training, so that a wrong name does not waste it
   if (!options.json.empty()) file.emplace(options.json);
   const MnistData data = load_mnist();
   const auto samples = std::make_shared<TensorDataset>(data.train);
@@ -97,11 +97,11 @@ int main(int argc, char** argv) {
       "--biases", word(options.biases, {"rate", "ratio", "thousandth"}),
       "plain steps at the rate, a trust ratio as for weights, or plain steps at a thousandth of the rate");
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate");
-  app.option("--schedule", word(options.schedule, {"constant", "linear", "cosine"}), "of the rate");
+  app.option("--schedule", word(options.schedule, {"constant", "linear", "cosine"}), "schedule of the rate");
   app.option("--warmup", between(options.warmup, 0, 1000), "updates of linear warm-up");
   app.option("--epochs", between(options.epochs, 1, 100), "passes over the training data");
   app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update");
-  app.option("--seed", options.seed, "of the weights and the order");
+  app.option("--seed", options.seed, "seed of the weights and of the samples' order");
   app.file("--json", options.json, "write the result to this file, as JSON");
   return app.run(argc, argv, [&] { train(options); });
 }
