@@ -122,7 +122,7 @@ class Learn(unittest.TestCase):
             with self.assertRaises(StopIteration):  # at the quiz
                 learn.show_lesson(32, ours, learn.Progress(self.my / "progress.json"))
         self.assertEqual(len(asked), commands)
-        for sentence in ("**Sharp minima.**", "At one rate the batch does count."):
+        for sentence in ("**Sharp minima.**", "At the same rate the batch does matter."):
             self.assertIn(sentence.replace("**", ""), said.getvalue())
 
     def test_input_that_ends_keeps_what_is_done(self):

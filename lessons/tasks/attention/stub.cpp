@@ -2,7 +2,7 @@
 #include "lessons/tasks/attention/task.h"
 
 void attend(Attention& state, const float* query, const float* keys, const float* values, int count) {
-  // Your code: for each key of the tile its score, the new maximum, and what was summed so far brought to it.
+  // Your code: for each key of the tile its score, the new maximum, and both sums rescaled to it.
   static_cast<void>(state);
   static_cast<void>(query);
   static_cast<void>(keys);

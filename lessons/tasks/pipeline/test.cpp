@@ -66,7 +66,7 @@ void check_complete(const Orders& orders, int micro_batches) {
   }
 }
 
-/// When a pass on another stage ends, or -1 if it has not begun.
+/// The time at which a pass on a stage ends, or -1 if it has not begun.
 int end_on(const Timetable& table, std::size_t stage, const Pass& pass) {
   for (std::size_t i = 0; i < table.begin[stage].size(); ++i) {
     const Pass& done = table.orders[stage][i];
@@ -131,7 +131,8 @@ void test(Order* order, int stages, int micro_batches) {
   if (table.end != expected) {
     wrong(
         "{} stages and {} micro-batches take a time of {}, expected 3 ({} + {} - 1) = {}, with a forward of "
-        "1 and a backward of 2: somebody waits; after its first forwards a stage takes one forward more, and "
+        "1 and a backward of 2: a stage waits too long; after its first forwards a stage takes one forward "
+        "more, and "
         "then "
         "the backward of the oldest micro-batch that it keeps",
         stages, micro_batches, table.end, micro_batches, stages, expected);
@@ -159,7 +160,7 @@ void show_timetable(Order* order) {
              table.end, kStages - 1, kMicroBatches, kStages - 1);
 }
 
-/// A training of a network of four layers in stages, a rank each.
+/// The result of training a network of four layers in stages, a rank each.
 struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<double>> weights;  ///< of all stages, on rank 0

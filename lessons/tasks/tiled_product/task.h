@@ -6,5 +6,5 @@
 /// threads; blockIdx.y counts 16 rows of c each, blockIdx.x 16 columns.
 extern "C" __global__ void tiled_product(const float* a, const float* b, float* c, int n, int k);
 
-/// An element of a or b, in global memory: *element. The test counts how often it is asked for.
+/// Returns *element, an element of a or b in global memory. The test counts the calls.
 extern "C" float read_global(const float* element);
