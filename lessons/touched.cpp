@@ -38,9 +38,9 @@ class Notes : public simt::Observer {
   void block_arrived(simt::SourceLocation) override { ++phase_; }
 
   const std::vector<Access>& accesses() const { return accesses_; }
-  /// Of a matrix, by all blocks, in elements.
+  /// Elements of a matrix that all blocks access.
   std::int64_t total(int matrix) const { return totals_[static_cast<std::size_t>(matrix)]; }
-  /// In the chosen block; 0 if the launch has no such block.
+  /// Threads in the chosen block; 0 if the launch has no such block.
   int threads() const { return threads_; }
 
  private:

@@ -6,27 +6,28 @@
 
 namespace ringtape {
 
-/// Who of a block touches an element: nobody, some thread of it, one of the chosen warp, the chosen thread.
+/// Which threads of the chosen block access an element: none, one outside the chosen warp, one in that warp,
+/// the chosen thread.
 enum class Toucher : std::uint8_t { nobody, block, warp, thread };
 
-/// What a kernel does with a square matrix in global memory, by its accesses.
+/// A kernel's accesses to a square matrix in global memory.
 struct TouchedMatrix {
   std::string name;                 ///< "A", "B" or "C"
-  std::vector<Toucher> by;          ///< of each element, in the chosen block and step
-  std::int64_t block_accesses = 0;  ///< by the chosen block, of elements, in all steps
-  std::int64_t block_elements = 0;  ///< different ones
-  std::int64_t all_accesses = 0;    ///< by all blocks
+  std::vector<Toucher> by;          ///< for each element, in the chosen block and step
+  std::int64_t block_accesses = 0;  ///< elements read or written by the chosen block, in all steps
+  std::int64_t block_elements = 0;  ///< the different elements among them
+  std::int64_t all_accesses = 0;    ///< elements read or written by all blocks
 };
 
 struct TouchedProduct {
   std::string rung;
   int size = 0;
   int threads = 0;                      ///< in a block
-  int steps = 0;                        ///< times that the chosen block reads A and B between two barriers
+  int steps = 0;                        ///< intervals between barriers in which the chosen block reads A or B
   std::vector<TouchedMatrix> matrices;  ///< A, B, C
 };
 
-/// A thread of a launch, and a step along k; step -1 is all of them together.
+/// A thread of a launch, and a step along k; step -1: all steps together.
 struct Watched {
   int block_x = 0, block_y = 0, thread = 0, step = -1;
 };

@@ -27,7 +27,7 @@ double median_of(std::vector<double> values) {
 
 std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::function<void()>>& ways,
                                  int rounds) {
-  for (const auto& way : ways) way();  // once without a clock
+  for (const auto& way : ways) way();  // warm-up, not timed
   std::vector<std::vector<double>> seconds(ways.size());
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) seconds[i].push_back(seconds_of_slowest(comm, ways[i]));

@@ -8,13 +8,14 @@
 
 namespace ringtape::lessons {
 
-/// Times of one way to do something, over the median time of the first way.
+/// Times of one way to do the work, divided by the median time of the first way.
 struct Ratio {
   double median, lowest, highest;
 };
 
-/// The ranks do the same in several ways. In a round each way takes its turn, so that other work on the
-/// machine affects all of them; its time is that of the slowest rank. The same on all ranks.
+/// Times several ways to do the same work. In each of `rounds` rounds every way runs once, so that other work
+/// on the machine affects all of them; its time is that of the slowest rank. A collective with the same
+/// result on all ranks. Each way first runs once untimed.
 std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::function<void()>>& ways,
                                  int rounds);
 

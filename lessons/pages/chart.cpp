@@ -1,5 +1,5 @@
-// Draws a line chart of the lessons' pages: JSON on standard input, an SVG file on standard output. The
-// library's plot/ is then the only writer of charts, also where a page shows the results of several programs.
+// Draws a line chart of the lessons' pages: JSON on standard input, an SVG file on standard output. So
+// the library's plot/ draws all charts, also where a page shows the results of several programs.
 #include <fmt/format.h>
 
 #include <iostream>

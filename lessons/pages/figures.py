@@ -24,7 +24,7 @@ BIN = "build/release/bin"
 
 
 def chart_in(svg):
-    """The picture of an SVG file as an element of a page, which has the colours."""
+    """The picture of an SVG file as an element of a page, whose style has the colours."""
     return re.sub(r"<style>.*?</style>\n?", "", svg[svg.index("<svg"):], flags=re.DOTALL)
 
 
@@ -42,7 +42,7 @@ def bytes_text(number):
 
 
 def stacked(rows, whole):
-    """A bar of (name, value, its text, colour), whose full width is `whole`, with a list of the parts below."""
+    """A bar of parts (name, value, its text, colour), whose full width stands for `whole`, with a list of the parts below."""
     parts = "".join(f'<i style="width:{100 * value / whole:.2f}%;background:var(--c{colour})"></i>'
                     for _, value, _, colour in rows if value > 0)
     keys = "".join(f'<li><i style="background:var(--c{colour})"></i>{html.escape(name)} <b>{text}</b></li>'
@@ -51,28 +51,28 @@ def stacked(rows, whole):
 
 
 def table(names, rows):
-    """A table of (name, the other cells as HTML)."""
+    """A table of rows (name, the other cells as HTML)."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
     lines = "".join(f'<tr><th scope="row">{html.escape(name)}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" for name, cells in rows)
     return f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
 def bars(rows, names):
-    """A table of (name, [(value, text) of each column]), each cell with a bar as long as the column's largest."""
+    """A table of rows (name, [(value, text) for each column]); each cell has a bar relative to the column's largest value."""
     largest = [max(cells[i][0] for _, cells in rows) or 1 for i in range(len(names) - 1)]
     return table(names, [(name, [f'<span class="bar"><i style="width:{100 * value / most:.1f}%"></i></span>{text}'
                                  for (value, text), most in zip(cells, largest)]) for name, cells in rows])
 
 
 class Knob:
-    """A slider: its name, the text of each position, and where it stands at first."""
+    """A slider: its name, the text of each position, and its first position."""
 
     def __init__(self, name, positions, start=0):
         self.name, self.positions, self.start = name, [str(position) for position in positions], start
 
 
 def turned(knobs, view):
-    """Sliders, and the view of each of their positions: view(i, j, ...) returns (a sentence, HTML), or None where there is none."""
+    """Sliders, and a view for each combination of positions: view(i, j, ...) returns (a sentence, HTML), or None where there is none."""
     every = itertools.product(*(range(len(knob.positions)) for knob in knobs))
     views = {",".join(map(str, at)): found for at in every if (found := view(*at)) is not None}
     sentence, shown = views[",".join(str(knob.start) for knob in knobs)]
@@ -94,7 +94,7 @@ class Figures:
         self.made = {}
 
     def make(self, names):
-        """Makes figures at the same time, but for those that measure times, which are made when a page asks for them."""
+        """Makes figures in parallel, except those that measure times, which are made when a page asks for them."""
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(self.html, [name for name in names if name not in MEASURED]))
 
@@ -123,7 +123,7 @@ class Figures:
         return json.loads(text[text.index("{"):])
 
     def file(self, command, name):
-        """The text of the file of that name that a command writes."""
+        """The text of the file `name` that a command writes."""
         with tempfile.TemporaryDirectory() as folder:
             self.output(command, folder)
             return (pathlib.Path(folder) / name).read_text()
@@ -133,8 +133,8 @@ class Figures:
         return json.loads(self.file(f"{command} --report run.json", "run.json"))
 
     def chart(self, title, x, y, series, dots=(), from_zero=False, log_log=False):
-        """A chart of lines and, for the names in `dots`, of single points; series: {name: [(x, y), ...]}. Its vertical axis begins
-        at 0, or may be logarithmic, or both axes are."""
+        """A chart of lines and, for the names in `dots`, of single points; series: {name: [(x, y), ...]}. With `from_zero` the vertical
+        axis begins at 0; else it may be logarithmic. With `log_log` both axes are logarithmic."""
         data = {"title": title, "x": x, "y": y, "from_zero": from_zero, "log_log": log_log,
                 "series": [{"name": name, "dots": name in dots, "points": points} for name, points in series.items()]}
         run = subprocess.run([self.build.programs / "lessons/chart"], input=json.dumps(data), capture_output=True, text=True, check=False)
@@ -172,7 +172,7 @@ def ladder(figures):
 
 
 def tiles(figures):
-    """The elements that a block, a warp and a thread of each rung touch, in the first steps and in all."""
+    """The elements that a block, a warp and a thread of each rung touch, in all steps, in the first and in the second."""
     rungs, steps = range(1, 10), [-1, 0, 1]
     with tempfile.TemporaryDirectory() as folder:
         texts = {(i, j): figures.output(f"{BIN}/lessons/tiles --rung {rung} --step {step} --svg tiles{i}{j}.svg || true", folder)
@@ -207,10 +207,10 @@ def fragments(figures):
 
 def shuffles(figures):
     """What the lanes hold after each step of a sum by shuffles."""
-    # Of each instruction: its name in warps, the lane that a lane gets a value from, and who that is in words.
-    instructions = {"__shfl_down_sync": ("down", lambda lane, step: lane + step, "{} lanes further on"),
-                    "__shfl_xor_sync": ("xor", lambda lane, step: lane ^ step, "whose number is its own xor {}"),
-                    "__shfl_up_sync": ("up", lambda lane, step: lane - step, "{} lanes before it, if there is one,")}
+    # For each instruction: its name in warps, the lane from which a lane gets a value, and that lane in words.
+    instructions = {"__shfl_down_sync": ("down", lambda lane, step: lane + step, "i + {}"),
+                    "__shfl_xor_sync": ("xor", lambda lane, step: lane ^ step, "i xor {}"),
+                    "__shfl_up_sync": ("up", lambda lane, step: lane - step, "i - {}, if there is one")}
     rows = {name: [(step, [int(value) for value in values.split()])
                    for step, values in re.findall(r"^  (begins|step \d+) +([\d ]+)$", figures.output(f"{BIN}/lessons/warps --shuffle {kind}"), re.MULTILINE)]
             for name, (kind, _, _) in instructions.items()}
@@ -222,7 +222,7 @@ def shuffles(figures):
         sentence = "Lane i begins with i + 1."
         if j > 0:
             step = int(rows[names[i]][j][0].split()[1])
-            sentence = f"Each lane adds what the lane {words.format(step)} holds."
+            sentence = f"Lane i adds the value of lane {words.format(step)}."
         cells = ""
         for lane, value in enumerate(values):
             sender = sender_of(lane, step) if j > 0 else -1
@@ -354,7 +354,7 @@ TRAINING = ROOT / "benchmarks/results/training"
 
 
 def search(file, names):
-    """{name: {rate: {flags: values}}} of the committed runs of a search, seeds 0 to 2; `names(flags)` is a competitor, or None."""
+    """{name: {rate: {flags: accuracies}}} of the committed runs of a search, seeds 0 to 2; `names(flags)` names the curve of a run, or is None."""
     runs = {}
     for row in csv.DictReader((TRAINING / file).open()):
         flags = dict(re.findall(r"--([\w-]+) (\S+)", row["flags"]))
@@ -364,7 +364,7 @@ def search(file, names):
 
 
 def rates_searched(figures, runs, knob):
-    """For each rate the best of its other settings, by the mean of the seeds: of all competitors, then of one."""
+    """The test error at each rate, with the best of the other settings by the mean of the seeds: for all curves, then for one."""
     best = {name: sorted((float(rate), max(settings.values(), key=statistics.fmean)) for rate, settings in rates.items())
             for name, rates in runs.items()}
     means = {name: [(rate, 100 - statistics.fmean(values)) for rate, values in rows] for name, rows in best.items()}
@@ -415,7 +415,7 @@ def ring(figures):
 
 
 def ring_steps(text):
-    """(sentence, table) of the beginning and of each step that collectives --trace-ring prints."""
+    """(sentence, table) for the beginning and for each step that collectives --trace-ring prints."""
     steps = []
     moves, ranks, verb = [], [], ""
     for line in text.splitlines():

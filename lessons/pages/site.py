@@ -1,7 +1,7 @@
-"""./learn site: the lessons as HTML pages, with what they link to. pages/page.html is the template of all pages.
+"""./learn site: the lessons as HTML pages, with the files that they link to. pages/page.html is the template of all pages.
 
 A file of the repository becomes one page: README.md of a folder its index.html, other Markdown NAME.html, a source its text with
-numbered lines. Pages are found by following links from the course's list, so no link leads nowhere.
+numbered lines. Pages are found by following links from the course's list, so there are no broken links.
 """
 import html
 import os
@@ -42,7 +42,7 @@ def as_html(text):
 
 
 def box_attributes(what):
-    """Of an element that scrolls sideways: reached by the keyboard, and named."""
+    """Attributes of an element that scrolls sideways: it can be reached by the keyboard, and has a name."""
     return f'tabindex="0" role="region" aria-label="{html.escape(what)}"'
 
 
@@ -72,7 +72,7 @@ def folded(summary, body, classes=""):
 
 
 def prediction_form(questions, page_after_run):
-    """A field for each prediction; the results, which the page quotes, are shown after the reader's."""
+    """A field for each prediction; the page's quoted results are shown when all are filled in."""
     rows = []
     for number, (question, result) in enumerate(zip(questions, results_in(page_after_run, questions))):
         rows.append(f'<li><label for="prediction{number}">{html.escape(question["ask"])}</label>'
@@ -121,8 +121,8 @@ def lesson_as_html(number, folder, text):
 
 
 def with_results_folded(text, summary):
-    """A part of a page that begins with a command, with what follows it folded: the reader predicts before the result is seen. So
-    for each of its headings in bold whose paragraph leads to a command of its own."""
+    """A part of a page that begins with a command. The text after the command is folded, so that the reader predicts before seeing the
+    result; likewise after each heading in bold whose paragraph leads to another command."""
     sections = []
     for section in filter(None, HEADING.split(text)):
         fence = FENCE.search(section)
@@ -142,7 +142,7 @@ def with_results_folded(text, summary):
 
 
 def page_of(path):
-    """Where the page of a file or folder of the repository stands, relative to the site."""
+    """The place of the page of a file or folder of the repository, relative to the site."""
     name = path.relative_to(ROOT)
     if path == START:
         return pathlib.Path("index.html")
@@ -154,12 +154,12 @@ def page_of(path):
 
 
 def readme_of(path):
-    """Of a folder with a README.md that file: both are the same page."""
+    """The README.md of a folder that has one, else the path itself: folder and README.md are the same page."""
     return path / "README.md" if (path / "README.md").is_file() else path
 
 
 class Site:
-    """All pages, made of what the course's list links to, and that to others."""
+    """All pages: the files that the course's list links to, those that these link to, and so on."""
 
     def __init__(self, build):
         self.figures = Figures(build)
@@ -214,7 +214,7 @@ class Site:
         return os.path.relpath(page_of(path), here.parent)
 
     def linked(self, body, path, here):
-        """The links of a page, from files of the repository to their pages, which are then written too."""
+        """Replaces a page's links to files of the repository by links to their pages, which are then written too."""
         base = path if path.is_dir() else path.parent
 
         def replace(link):
@@ -233,7 +233,7 @@ class Site:
 
 
 def write_site(build, folder):
-    """Writes the pages into a folder once all are made; returns their number."""
+    """Makes all pages, then writes them into a folder; returns their number."""
     pages = Site(build).pages()
     for place, content in pages.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
