@@ -37,6 +37,7 @@ inline double largest_curvature(ParameterArena& arena, const std::function<void(
       largest += v[i] * product[i];
       length += product[i] * product[i];
     }
+    if (length == 0) break;  // a loss without curvature
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = product[i] / std::sqrt(length);
   }
   gradient_at(v, 0);

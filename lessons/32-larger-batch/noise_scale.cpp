@@ -49,9 +49,9 @@ class Training {
       if (steps_ % loader_.batches_per_epoch() == 0)
         loader_.start_epoch(steps_ / loader_.batches_per_epoch());
       const auto [images, labels] = loader_.next()->to(Device());
+      arena_.zero_grad();  // of a measurement too
       loss_of(images, labels).backward();
       optimizer_.step();
-      arena_.zero_grad();
     }
   }
 

@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
     check(options.x.size() == 2, "--x: expected two numbers, found {}", options.x.size());
     const auto comm = connect_ranks();
     if (!has_ranks(*comm, 2, "divided_layers")) return;
-    check(comm->size() <= 4, "the hidden layer has 4 neurons: expected at most 4 ranks, found {}",
+    check(4 % comm->size() == 0, "the hidden layer has 4 neurons: expected 2 or 4 ranks, found {}",
           comm->size());
     show_by_hand(*comm, options.x);
     show_gpt(comm, options);
