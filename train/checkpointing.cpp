@@ -27,7 +27,7 @@ std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& 
     warn("a damaged checkpoint is skipped: {}", reason);
   }
   if (!checkpoint) return std::nullopt;
-  expect_settings(*checkpoint);  // first, as a flag tells the user more than its shapes
+  expect_settings(*checkpoint);  // first: an error about a flag is clearer than one about shapes
   checkpoint->load_into(tensors);
   default_generator() = checkpoint->random();
   return checkpoint;
@@ -48,7 +48,7 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
         "change freely with a number as --warmup, here {}",
         options_.folder, before->second, now->second, warmup == found.end() ? "0" : warmup->second);
   }
-  // Where one of the two schedules does not depend on the length, the other settings say whether they agree.
+  // If one of the two schedules does not depend on the length, the other settings tell whether they agree.
   expected.erase(kStepsInAll);
   if (before != found.end()) expected[kStepsInAll] = before->second;
   if (options_.change_length && warmup != found.end()) expected[kWarmup] = warmup->second;

@@ -12,27 +12,29 @@ namespace ringtape {
 /// A run's checkpoints, by CheckpointOptions. Only the first rank writes and reads them.
 class Checkpointing {
  public:
-  /// The setting that holds the run's number of steps, if the schedule depends on it.
+  /// The setting that holds the run's number of steps; present only if the schedule depends on it.
   static constexpr const char* kStepsInAll = "steps in all";
-  /// The one that holds the steps of warm-up.
+  /// The setting that holds the number of warm-up steps.
   static constexpr const char* kWarmup = "--warmup";
 
-  /// `settings`: a checkpoint must have been made with the same ones. Throws Error for a folder that holds
-  /// checkpoints, unless `options` resume them.
+  /// `settings`: resume() accepts only a checkpoint with the same settings. Throws Error for a folder that
+  /// holds checkpoints, unless `options.resume` is set, and for one that cannot be created, written or
+  /// locked.
   Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank);
 
-  /// Restores `tensors` and the random generator from the newest checkpoint, and returns it, with the
-  /// position and the history; nothing if the run starts from scratch.
+  /// Restores `tensors` and the default random generator from the newest checkpoint, and returns the
+  /// checkpoint, with its position and history; nothing if the run starts from scratch. Throws Error for a
+  /// checkpoint with other settings or tensors, and if all checkpoints are damaged.
   std::optional<Checkpoint> resume(const std::vector<NamedTensor>& tensors);
 
-  /// True if a checkpoint is due after step `step` of `steps`: at every interval, and after the last. The
-  /// same on all ranks, since all of them gather the state.
+  /// True if a checkpoint is due after step `step` of `steps`: every `options.every` steps, and after the
+  /// last step. Returns the same on all ranks, since all of them gather the state.
   bool is_due(std::int64_t step, std::int64_t steps) const;
-  /// On the first rank. If a checkpoint cannot be written, as on a full disk, or an old one not removed, it
-  /// prints a warning; training continues, and older checkpoints stay.
+  /// Writes a checkpoint on the first rank; does nothing on the others. If it cannot be written, as on a full
+  /// disk, or an old one cannot be removed, prints a warning: training continues, and older checkpoints stay.
   void save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
             std::vector<NamedTensor> history);
-  /// Why the last checkpoint was not saved; empty if it was.
+  /// Why the last call of save() failed; empty if the checkpoint was written.
   const std::string& failure() const { return failure_; }
 
  private:

@@ -36,7 +36,7 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   Communicator& comm = *mesh.data_and_context();
   const auto own = std::make_shared<DistributedSampler>(all, data.rank(), data.size());
   std::optional<DataLoader> loader;
-  if (own->size() > 0) {  // of few samples some ranks have none
+  if (own->size() > 0) {  // with few samples some ranks have none
     loader.emplace(task.test, own, DataLoaderOptions{.batch_size = batch_size, .device = comm.device()});
     loader->start_epoch(0);
   }

@@ -30,12 +30,13 @@ std::string launch_name(const GraphNode& node) {
 }
 
 void check_captured(const std::vector<GraphNode>& nodes, const char* flag) {
-  check(!nodes.empty(),
-        "{}: no update was captured, as that is the second of one size: expected a run with more updates",
-        flag);
+  check(
+      !nodes.empty(),
+      "{}: no update was captured, as only the second update of a size is: expected a run with more updates",
+      flag);
 }
 
-/// "64" or "64 x 4": without sizes of 1 at the end; "" for a node that has none.
+/// "64" or "64 x 4", without trailing sizes of 1; "" for a node without sizes.
 std::string size_text(const std::array<unsigned, 3>& size) {
   if (size[0] == 0) return "";
   if (size[2] > 1) return fmt::format("{} x {} x {}", size[0], size[1], size[2]);

@@ -20,7 +20,7 @@ namespace ringtape {
 
 namespace {
 
-/// Whether this can be an incomplete line of a killed run.
+/// Whether `text` can be an incomplete line of a killed run.
 bool begins_record(std::string_view text) {
   for (std::string_view start : {std::string_view("{\"step\":"), std::string_view("{\"event\":")}) {
     if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
@@ -39,9 +39,9 @@ std::optional<std::int64_t> step_of(const std::string& line) {
   }
 }
 
-/// The length in bytes of the records of the steps up to `step`. The file is truncated to it: before the
-/// first later record, an incomplete line, or the last line of a run that ended. Throws Error for a file with
-/// any other line, as no run has written it.
+/// The length in bytes of the records of the steps up to `step`, to which the file will be truncated: it ends
+/// before the first record of a later step, an incomplete line, or the last line of a finished run. Throws
+/// Error for any other line, as no run has written it.
 std::uintmax_t bytes_up_to(const std::string& flag, const std::string& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::uintmax_t bytes = 0;
@@ -61,7 +61,8 @@ std::uintmax_t bytes_up_to(const std::string& flag, const std::string& path, std
   return bytes;
 }
 
-/// A descriptor on which this process writes that file already, such as 1 for /dev/stdout; -1 for none.
+/// A file descriptor of this process that is open for writing to the file, such as 1 for /dev/stdout; -1 for
+/// none.
 int descriptor_of(const std::string& path) {
   struct stat wanted {};
   if (path.empty() || ::stat(path.c_str(), &wanted) != 0) return -1;
@@ -76,8 +77,8 @@ int descriptor_of(const std::string& path) {
   return -1;
 }
 
-/// Cuts off what follows the record of the step that a run continues from. Whether there is anything to
-/// continue.
+/// Truncates the file after the record of the step from which a run continues. Returns whether there is a
+/// file to continue.
 bool cut_off_after(const std::string& flag, const std::string& path, std::int64_t step) {
   if (step == 0 || !std::filesystem::is_regular_file(path)) return false;
   std::filesystem::resize_file(path, bytes_up_to(flag, path, step));
@@ -90,7 +91,7 @@ JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t res
     : flag_(std::move(flag)), path_(path) {
   if (path.empty()) return;
   if (const int descriptor = descriptor_of(path); descriptor >= 0) {
-    // What others write there stays, and the lines go behind it.
+    // The lines are appended to what else is written there.
     file_ = ::fdopen(::dup(descriptor), "w");
     has_own_lines_ = true;
   } else {
@@ -114,7 +115,7 @@ void JsonLines::write(const Json& object) {
   if (file_ == nullptr || is_full_) return;
   const std::string line = object.dump() + "\n";
   if (!has_own_lines_) {
-    std::error_code ignored;  // a device has no size
+    std::error_code ignored;  // a device file cannot be resized
     std::filesystem::resize_file(path_, 0, ignored);
     has_own_lines_ = true;
   }

@@ -8,15 +8,16 @@
 
 namespace ringtape {
 
-/// Writes one JSON object per line to a file; for an empty path does nothing. Throws Error if the file cannot
-/// be opened. If a later write fails, as on a full disk, it prints a warning and stops writing. An existing
-/// file is replaced at the first line; a run that fails earlier leaves it unchanged, and creates no empty
-/// file. Where the process writes to that file already, as to /dev/stdout, the lines go behind what is there.
+/// Writes one JSON object per line to a file; does nothing for an empty path. If a write fails, as on a full
+/// disk, it prints a warning and stops writing. An existing file is replaced when the first line is written;
+/// a run that fails before that leaves it unchanged, and creates no empty file. If the process already has
+/// the file open for writing, as with /dev/stdout, the lines are appended to its content.
 class JsonLines {
  public:
-  /// `flag` names the file in messages. Where a run continues after `resumed_step`, above 0, the lines are
-  /// appended to the file's up to that step, each of which begins with "step"; later lines and the run's
-  /// last one are cut off. Throws Error for a file with other lines.
+  /// `flag` names the file in messages. If `resumed_step` is above 0, the run continues the file: its records
+  /// of the steps up to that one are kept (each has a "step"); the records of later steps and the last line
+  /// of a finished run (an "event") are cut off. Throws Error if the file has any other line or cannot be
+  /// opened.
   JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step = 0);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;

@@ -34,7 +34,7 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
   fail("schedule {} is unknown", static_cast<int>(options.kind));
 }
 
-/// Small enough to multiply a step by the points of a chart.
+/// A step times the number of points of a chart must not overflow.
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 
 }  // namespace

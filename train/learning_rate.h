@@ -11,26 +11,27 @@ namespace ringtape {
 
 /// The length of a run.
 struct RunLength {
-  std::int64_t samples = 0;          ///< in an epoch
-  std::int64_t steps_per_epoch = 0;  ///< the last one of an epoch may be short
+  std::int64_t samples = 0;          ///< in an epoch, on all ranks
+  std::int64_t steps_per_epoch = 0;  ///< including a last step with fewer samples
   std::int64_t steps = 0;            ///< in total
 };
 
-/// The length of a run over this number of samples.
+/// The length of a run with `samples` training samples in an epoch. Throws Error above 2^50 steps.
 RunLength run_length(const DataOptions& options, std::int64_t samples);
 
 /// Whether the schedule depends on the length of the run.
 bool depends_on_length(const ScheduleOptions& options);
 
-/// The number of warm-up steps. Throws Error for a warm-up that leaves no step for the schedule after it.
+/// The number of warm-up steps. Throws Error for a warm-up that leaves no step for the schedule after it, and
+/// for a warm-up before one-cycle, which has its own.
 std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length);
 
-/// The learning rate of every step: warm-up, then the schedule over the remaining steps. Scales
-/// `learning_rate` to the batch if the options have a scaling.
+/// The learning rate as a function of the step, from 0: warm-up, then the schedule over the remaining steps.
+/// Scales `learning_rate` to the batch by `options.lr_scaling`. Throws Error as warmup_steps() does.
 Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
                        const RunLength& length);
 
-/// The schedule as a table and a chart.
+/// The schedule as a table of at most 17 steps and a chart.
 std::string schedule_text(const ScheduleOptions& options, const Schedule& schedule, std::int64_t batch_size,
                           const RunLength& length);
 

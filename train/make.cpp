@@ -10,7 +10,7 @@
 namespace ringtape {
 namespace {
 
-/// The defaults of the optimizer's kind, overridden by the settings in the options.
+/// The settings in the options, and the defaults of the optimizer's kind for the others.
 OptimizerSettings settings_of(const OptimizerOptions& options) {
   const OptimizerSettings& own = options.kind->defaults;
   return {.learning_rate = options.learning_rate.value_or(own.learning_rate),

@@ -12,11 +12,12 @@ namespace ringtape {
 class StepLog {
  public:
   explicit StepLog(Device device);
-  /// Adds a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
+  /// Adds a step. The results are f32 scalars on the device; `grad_norm` and `correct` may be undefined. Must
+  /// not be called when is_full().
   void add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm, const Tensor& correct);
   bool is_full() const;
   bool is_empty() const { return pending_.empty(); }
-  /// The steps since the last take(), complete. Waits for the device.
+  /// The steps since the last take(), with their results. Waits for the device.
   std::vector<StepRecord> take();
 
  private:

@@ -9,10 +9,10 @@
 
 namespace ringtape {
 
-/// Calls Task::prepare; its memory counts as data.
+/// The model's input, by Task::prepare or its default; its memory counts as data.
 Tensor model_input(const Task& task, const Tensor& features, DType dtype);
 
-/// Task::count_targets.
+/// The number of non-ignored targets, by Task::count_targets or its default.
 std::int64_t count_targets(const Task& task, const Batch& batch);
 
 }  // namespace ringtape

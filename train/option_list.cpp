@@ -31,16 +31,16 @@ std::vector<TrainerOption> machine_options(TrainerOptions& all) {
           .name = "device",
           .group = group,
           .value = option_value(all.device),
-          .help = "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu",
+          .help = "auto, cpu, cuda or cuda:N; auto: the first GPU (with several ranks, the local rank's), "
+                  "else cpu",
           .effect = Effect::machine,
       },
       {
           .name = "gemm",
           .group = group,
           .value = gemm_value(all.gemm),
-          .help =
-              "matrix products by the vendor's library (cuBLAS, oneDNN) or by Ringtape's kernel; default: "
-              "vendor if available, as it is faster",
+          .help = "matrix products by the vendor's library (cuBLAS, oneDNN, OpenBLAS) or by Ringtape's own "
+                  "kernel; default: vendor if available, as it is faster",
           .effect = Effect::execution,
       },
       {
@@ -61,7 +61,7 @@ std::vector<TrainerOption> machine_options(TrainerOptions& all) {
           .name = "seed",
           .group = group,
           .value = option_value(data.seed),
-          .help = "seed of the initial weights and of the order of the data",
+          .help = "seed of the initial weights, of the order of the data and of dropout",
       },
   };
 }
@@ -95,7 +95,7 @@ std::vector<TrainerOption> model_options(TrainerOptions& all) {
           .name = "freeze",
           .group = group,
           .value = option_value(all.model.freeze),
-          .help = "do not train the parameters with these names; * is any text: \"wte.*,h.*.mlp.*\"",
+          .help = "do not train the parameters with these names; * stands for any text: \"wte.*,h.*.mlp.*\"",
       },
       {
           .name = "train-only",
@@ -122,7 +122,7 @@ std::vector<TrainerOption> training_options(TrainerOptions& all) {
           .name = "max-steps",
           .group = group,
           .value = not_negative(data.max_steps),
-          .help = "steps at most; 0: no limit",
+          .help = "at most this number of steps; 0: no limit",
           .effect = Effect::execution,
       },
       {
@@ -135,8 +135,9 @@ std::vector<TrainerOption> training_options(TrainerOptions& all) {
           .name = "micro-batch",
           .group = group,
           .value = not_negative(all.accumulation.micro_batch),
-          .help = "samples in a forward pass; the gradients of a batch are accumulated, "
-                  "with the same result as for the whole batch; 0: the whole batch",
+          .help =
+              "samples in a forward pass of a rank; their gradients are accumulated, with the same result as "
+              "for the whole batch; 0: a rank's whole batch",
           .effect = Effect::execution,
       },
       {
@@ -201,7 +202,7 @@ std::vector<TrainerOption> optimizer_options(TrainerOptions& all) {
           .name = "decay-biases",
           .group = group,
           .value = option_value(o.decay_biases),
-          .help = "decay the biases too, as PyTorch's optimizers do",
+          .help = "decay parameters of one dimension too (biases, norms), as PyTorch's optimizers do",
           .needs = {"--weight-decay",
                     [&o] { return o.weight_decay.value_or(o.kind->defaults.weight_decay) > 0; }},
       },
@@ -222,16 +223,17 @@ std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
           .name = "clip-norm-type",
           .group = group,
           .value = in_range(option_value(o.clip_norm_type), 1e-6, kInfinity),
-          .help = "p of that norm, above 0; inf: the largest element",
+          .help = "p of the norm of --clip-norm, above 0; inf: the largest element",
           .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
       },
       {
           .name = "clip-each-micro-batch",
           .group = group,
           .value = option_value(o.clip_each_micro_batch),
-          .help = "clip the accumulated gradients after every micro-batch, to the limit divided by "
-                  "the square root of their number; the result depends on the micro-batches and on the "
-                  "number of ranks",
+          .help =
+              "clip the accumulated gradients after every micro-batch instead of once a step, to the limit "
+              "divided by the square root of the number of micro-batches; the result depends on the "
+              "micro-batches and on the number of ranks",
           .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
           .excludes = {"sync-each-micro-batch", "zero"},
       },
@@ -287,21 +289,22 @@ std::vector<TrainerOption> schedule_options(TrainerOptions& all) {
           .name = "warmup",
           .group = group,
           .value = warmup_value(s.warmup),
-          .help = "steps of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
-                  "batch (You et al., 2020), at most a quarter of the run",
+          .help =
+              "steps of warm-up, or auto: 0.3125 epochs at a batch of 512, in proportion for other batches "
+              "(You et al., 2020), at most a quarter of the run",
       },
       {
           .name = "warmup-shape",
           .group = group,
           .value = option_value(s.warmup_shape),
-          .help = "linear or quadratic increase, or constant at a third of the rate",
+          .help = "linear or quadratic increase, or constant at a third of the learning rate",
           .needs = {"--warmup", [&s] { return s.warmup != 0; }},
       },
       {
           .name = "lr-scaling",
           .group = group,
           .value = option_value(s.lr_scaling),
-          .help = "growth of the rate with the batch: --lr is then the rate for --base-batch",
+          .help = "how the learning rate grows with the batch: --lr is then the rate for --base-batch",
       },
       {
           .name = "base-batch",
@@ -321,7 +324,7 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
           .name = "checkpoint",
           .group = group,
           .value = file_value(c.folder, "DIR"),
-          .help = "save checkpoints to this folder, at intervals and at the end",
+          .help = "save checkpoints to this folder, every --checkpoint-every steps and at the end",
           .effect = Effect::output,
       },
       {
@@ -336,7 +339,7 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
           .name = "keep",
           .group = group,
           .value = in_range(option_value(c.keep), 1, 1 << 20),
-          .help = "number of checkpoints to keep: the newest",
+          .help = "number of newest checkpoints to keep",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -344,10 +347,11 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
           .name = "resume",
           .group = group,
           .value = option_value(c.resume),
-          .help = "resume from the newest complete checkpoint, with the result of a run that was never "
-                  "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, "
-                  "the number of ranks and how they divide the model may change, with the same result "
-                  "except for rounding",
+          .help =
+              "resume from the newest complete checkpoint, with the result of a run that was never "
+              "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, the "
+              "number of ranks and the division of the model over them may change: the result then "
+              "differs only by rounding",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -355,8 +359,8 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
           .name = "change-length",
           .group = group,
           .value = option_value(c.change_length),
-          .help = "with --resume: the run may have another number of steps than before; a schedule that "
-                  "depends on the length continues as if the run had had the new one from its start",
+          .help = "with --resume: allow another number of steps than before; a schedule that depends on the "
+                  "length continues as if the run had had the new length from its start",
           .effect = Effect::output,
           .needs = {"--resume", [&c] { return c.resume; }},
       },
@@ -373,14 +377,14 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .name = "comm-timeout",
           .group = group,
           .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
-          .help = "timeout of an operation in seconds; a timeout ends the run",
+          .help = "timeout of an operation between ranks in seconds; a timeout ends the run",
           .effect = Effect::execution,
       },
       {
           .name = "bucket-mib",
           .group = group,
           .value = in_range(option_value(d.bucket_mib), 1e-6, 1e6),
-          .help = "MiB of gradients in a bucket; at most 1 in the first bucket, to begin early",
+          .help = "MiB of gradients in a bucket; the first has at most 1, so that reduction begins early",
           .effect = Effect::execution,
       },
       {
@@ -388,8 +392,7 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = option_value(d.no_overlap),
           .help = "reduce gradients after backward instead of during it, and with --zero 1 gather the new "
-                  "parameters in "
-                  "the step",
+                  "parameters in the step",
           .effect = Effect::execution,
       },
       {
@@ -397,8 +400,9 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = compression_value(d.compress),
           .help =
-              "send gradients between the ranks in 16 bits, half the bytes; sums and the update stay f32. "
-              "No effect with one rank; not with ZeRO, whose sums are not all-reduces",
+              "send gradients between the ranks in 16 bits, half the bytes: they are added in f32, but each "
+              "sum is rounded to 16 bits; the update stays in f32. No effect with one data rank; not with "
+              "ZeRO, which reduces gradients by reduce-scatter",
           .excludes = {"zero"},
       },
       {
@@ -416,7 +420,7 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .value = in_range(option_value(d.zero), 0, 3),
           .help = "stage of ZeRO sharding over the ranks: 1: the optimizer's state; 2: the gradients too, "
                   "which are then reduced after every micro-batch; 3: the parameters too, gathered for each "
-                  "forward and backward; 0: nothing. No effect with one rank",
+                  "forward and backward; 0: none. No effect with one data rank",
           .effect = Effect::execution,
       },
       {
@@ -424,7 +428,7 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = option_value(d.no_reshard),
           .help = "with --zero 3: keep the parameters that a forward has gathered until its backward, which "
-                  "halves the gathers and takes memory for all parameters",
+                  "halves the gathers, but needs memory for all parameters",
           .effect = Effect::execution,
           .needs = {"--zero 3", [&d] { return d.zero == 3; }},
       },
@@ -440,8 +444,8 @@ std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = in_range(option_value(d.tensor_parallel), 1, 1 << 20),
           .help =
-              "ranks that divide each layer of the model between them (docs/parallel.md); the others divide "
-              "the batch",
+              "number of ranks that divide each layer of the model (docs/parallel.md); groups of these ranks "
+              "divide the batch",
           .effect = Effect::execution,
           .excludes = {"freeze", "train-only"},
       },
@@ -459,9 +463,8 @@ std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
           .name = "context-parallel",
           .group = group,
           .value = in_range(option_value(d.context_parallel), 1, 1 << 20),
-          .help =
-              "ranks that divide the tokens of each sequence between them, for models of tokens; keys and "
-              "values of attention go round them (docs/parallel.md)",
+          .help = "number of ranks that divide the tokens of each sequence, for models of tokens; "
+                  "attention's keys and values go round a ring of them (docs/parallel.md)",
           .effect = Effect::execution,
           .excludes = {"freeze", "train-only", "clip-each-micro-batch"},
       },
@@ -470,8 +473,9 @@ std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = in_range(option_value(d.pipeline_parallel), 1, 1 << 20),
           .help =
-              "ranks that have some layers of the model each, the stages of a pipeline, through which the "
-              "micro-batches of --micro-batch go (docs/parallel.md); the others divide the batch",
+              "number of pipeline stages, ranks that each have some layers of the model and through which "
+              "the micro-batches of --micro-batch go (docs/parallel.md); groups of these ranks divide the "
+              "batch",
           .effect = Effect::execution,
           .excludes = {"freeze", "train-only", "record-values", "print-tape", "save-tape",
                        "clip-each-micro-batch", "sync-each-micro-batch"},
@@ -483,10 +487,9 @@ std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
               named_option_value(d.pipeline_schedule, {{"afab", PipelineScheduleKind::afab},
                                                        {"1f1b", PipelineScheduleKind::one_f_one_b},
                                                        {"interleaved", PipelineScheduleKind::interleaved}}),
-          .help =
-              "order of a stage's work: all forwards before all backwards; one forward, one backward, which "
-              "keeps fewer micro-batches in memory; or the same with the --pipeline-chunks of each stage, "
-              "which waits less",
+          .help = "order of a stage's work: afab, all forwards before all backwards; 1f1b, one forward, one "
+                  "backward, which keeps fewer micro-batches in memory; interleaved, 1f1b over the "
+                  "--pipeline-chunks of each stage, which waits less",
           .effect = Effect::execution,
           .needs = {"--pipeline-parallel", [&d] { return d.pipeline_parallel > 1; }},
       },
@@ -494,7 +497,7 @@ std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
           .name = "pipeline-chunks",
           .group = group,
           .value = in_range(option_value(d.pipeline_chunks), 1, 1 << 20),
-          .help = "parts of the model in each stage",
+          .help = "chunks of the model (virtual stages) in each stage",
           .effect = Effect::execution,
           .needs = {"--pipeline-schedule interleaved",
                     [&d] { return d.pipeline_schedule == PipelineScheduleKind::interleaved; }},
@@ -510,8 +513,9 @@ std::vector<TrainerOption> rank_test_options(TrainerOptions& all) {
           .name = "check-replicas",
           .group = group,
           .value = option_value(d.check_replicas),
-          .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step "
-                  "(with --zero 3 over --tensor-parallel, and tied weights over --pipeline-parallel); slow",
+          .help =
+              "compare the parameters that must be equal on several ranks, bit by bit, after every step "
+              "(with --zero 3 only over --tensor-parallel, and tied weights over --pipeline-parallel); slow",
           .effect = Effect::execution,
       },
       {
@@ -542,7 +546,7 @@ std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
           .name = "metrics",
           .group = group,
           .value = file_value(see.metrics),
-          .help = "write one JSON object for each step, and a last one, to this file",
+          .help = "write a JSON object for each step, and one for the result, to this file",
           .effect = Effect::output,
       },
       {
@@ -550,8 +554,7 @@ std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
           .group = group,
           .value = option_value(see.memory_report),
           .help = "print the memory of one update of the first rank, by category, over time and, for models "
-                  "that have "
-                  "one, by formula",
+                  "that have a formula, by formula",
           .effect = Effect::output,
           .excludes = {"graph"},
       },
@@ -576,9 +579,9 @@ std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
           .name = "profile-steps",
           .group = group,
           .value = step_range_value(see.profile_steps),
-          .help = "steps A to B, such as 10:12, for --profile, --timeline and --report, and on "
-                  "a GPU for Nsight if it waits for cudaProfilerStart [20 steps from the "
-                  "run's second on]",
+          .help =
+              "steps A to B, such as 10:12, for --profile, --timeline and --report, and on a GPU for Nsight, "
+              "if it waits for cudaProfilerStart [20 steps from the run's second on]",
           .effect = Effect::output,
       },
       {
@@ -625,8 +628,9 @@ std::vector<TrainerOption> record_options(TrainerOptions& all) {
           .name = "report",
           .group = group,
           .value = format_file_value(see.report, ".html", ".json"),
-          .help = "write an offline HTML page to this file: curves, profile, "
-                  "timeline of a step, memory, tape and machine; or the same as JSON",
+          .help =
+              "write a self-contained HTML page to this file: curves, profile, timeline of a step, memory, "
+              "tape and machine; or the same as JSON",
           .effect = Effect::output,
           .excludes = {"graph"},
       },
@@ -634,7 +638,7 @@ std::vector<TrainerOption> record_options(TrainerOptions& all) {
           .name = "save-graph",
           .group = group,
           .value = file_value(see.save_graph),
-          .help = "write the table of --print-graph to this file, for benchmarks/sass graph",
+          .help = "write the launches of --print-graph to this file as JSON, for benchmarks/sass graph",
           .effect = Effect::output,
           .needs = {"--graph", [&all] { return all.graph; }},
       },

@@ -10,7 +10,7 @@
 namespace ringtape {
 namespace {
 
-/// The same value; `check_value` is called with a text after the variable has its value.
+/// The same value; read() calls `check_value` with the text after it has set the variable.
 OptionValue checked_after(OptionValue value, std::function<void(const std::string& text)> check_value) {
   value.read = [read = std::move(value.read), check_value = std::move(check_value)](const std::string& text) {
     read(text);
@@ -118,7 +118,7 @@ OptionValue option_value(std::optional<SlowLink>& link) {
             link = text.empty() ? std::nullopt : std::optional(parse_slow_link(text));
           },
           [&link] {
-            // A double's 15 digits: of 100 us in seconds 16 would show the rounding.
+            // 15 digits: with 16, 100 us stored in seconds would show a rounding error.
             return link ? fmt::format("{:.15g},{:.15g}", link->latency.count() * 1e6,
                                       link->bytes_per_second * 1e-6)
                         : std::string();

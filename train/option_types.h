@@ -8,11 +8,11 @@
 #include "train/option_value.h"
 #include "train/options.h"
 
-/// The values of a trainer's options whose types or ranges are their own (train/option_value.h has the common
-/// ones).
+/// Option values with types or ranges that only a trainer's options have; train/option_value.h has the common
+/// ones.
 namespace ringtape {
 
-/// A finite number from 0.
+/// A finite number of at least 0.
 template <class T>
 OptionValue finite_value(T& value) {
   return in_range(option_value(value), 0, std::numeric_limits<double>::max());
@@ -21,28 +21,28 @@ OptionValue finite_value(T& value) {
 OptionValue limit_value(double& value);
 /// A number in [0, 1).
 OptionValue below_one_value(std::optional<double>& value);
-/// A file whose extension selects one of two formats.
+/// A file whose name ends with one of two extensions, which selects its format.
 OptionValue format_file_value(std::string& value, const char* one, const char* other);
 /// The name of an optimizer in the registry.
 OptionValue optimizer_value(const OptimizerKind*& kind);
-/// default (none), own or vendor.
+/// "default" (std::nullopt), "own" or "vendor".
 OptionValue gemm_value(std::optional<GemmBackend>& backend);
-/// f32, bf16, f16, or auto (none).
+/// "f32", "bf16", "f16", or "auto" (std::nullopt).
 OptionValue dtype_value(std::optional<DType>& value);
-/// bf16, f16, or none.
+/// "bf16", "f16", or "none" (std::nullopt).
 OptionValue compression_value(std::optional<DType>& dtype);
-/// "A:B", or none.
+/// "A:B", or the empty text (std::nullopt).
 OptionValue step_range_value(std::optional<StepRange>& range);
-/// A column of the profile's table.
+/// The name of a column of the profile's table.
 OptionValue column_value(std::string& name);
 
 OptionValue option_value(ScheduleKind& kind);
 OptionValue option_value(schedule::Warmup& shape);
 OptionValue option_value(BatchScaling& rule);
-/// "LATENCY_US,MBYTES_PER_S", or none.
+/// "LATENCY_US,MBYTES_PER_S", or the empty text (std::nullopt).
 OptionValue option_value(std::optional<SlowLink>& link);
 
-/// Steps, or "auto" for none.
+/// A number of steps, or "auto" (std::nullopt).
 OptionValue warmup_value(std::optional<std::int64_t>& steps);
 
 }  // namespace ringtape

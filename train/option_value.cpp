@@ -34,7 +34,7 @@ double read_real(const std::string& text) {
   return *number;
 }
 
-/// Elements that `read` reads, with commas between them.
+/// Comma-separated elements, each read by `read`.
 template <class T>
 OptionValue list_value(const char* type, std::vector<T>& values, T (*read)(const std::string&)) {
   return {type,

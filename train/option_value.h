@@ -10,16 +10,16 @@
 /// Conversion of typed options to and from text: for flags, checkpoints, and the comparison of ranks.
 namespace ringtape {
 
-/// A variable with its conversions from and to text. The variable must outlive this.
+/// The conversions of a variable from and to text. The variable must outlive them.
 struct OptionValue {
   std::string type;  ///< for --help: "INT", "FLOAT", "TEXT"; empty for a switch without a value
-  /// Throws Error with the expected form for a text that is not a value of the type.
+  /// Sets the variable. Throws Error that states the expected form if `text` is not a value of the type.
   std::function<void(const std::string& text)> read;
-  /// The canonical text of the value; empty for no value.
+  /// The canonical text of the value; empty if the variable has none.
   std::function<std::string()> write;
-  /// Takes the value away; empty for a variable that always has one.
+  /// Resets the variable to no value; empty for a variable that always has one.
   std::function<void()> clear{};
-  /// All texts that it can have, for --help; empty where they are no list of words.
+  /// All accepted words, for --help; empty if the value is not one of a list of words.
   std::vector<std::string> words{};
 };
 
@@ -32,17 +32,17 @@ OptionValue option_value(std::string& value);
 OptionValue option_value(std::optional<int>& value);
 OptionValue option_value(std::optional<double>& value);
 OptionValue option_value(std::optional<std::int64_t>& value);
-/// Numbers or texts with commas between them.
+/// Comma-separated numbers or texts.
 OptionValue option_value(std::vector<std::int64_t>& values);
 OptionValue option_value(std::vector<double>& values);
 OptionValue option_value(std::vector<std::string>& values);
 
-/// Words as a sentence lists them: "a, b or c".
+/// The words as in a sentence: "a, b or c".
 std::string list_of(const std::vector<std::string>& words);
-/// Throws Error: `text` is not one of the words.
+/// Throws Error that `text` is not one of the words.
 [[noreturn]] void fail_unknown_word(const std::string& text, const std::vector<std::string>& words);
 
-/// One of some named values, such as enumerators.
+/// One of several named values, such as enumerators.
 template <class T>
 OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> names) {
   std::vector<std::string> words;
@@ -64,22 +64,23 @@ OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> 
   return {"TEXT", read, write, {}, words};
 }
 
-/// The same value, restricted to numbers from `low` to `high`.
+/// The same value, restricted to `low` to `high`, inclusive; for a list, each of its numbers.
 OptionValue in_range(OptionValue value, double low, double high);
-/// Whole numbers from 1, and from 0.
+/// A whole number from 1 to 2^40.
 template <class T>
 OptionValue positive(T& value) {
   return in_range(option_value(value), 1, 1LL << 40);
 }
+/// A whole number from 0 to 2^40.
 template <class T>
 OptionValue not_negative(T& value) {
   return in_range(option_value(value), 0, 1LL << 40);
 }
-/// The same value; `check` is called with its text first.
+/// The same value; read() first calls `check` with the text.
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
 /// The name of a file or folder, which is neither empty nor "-"; `type` is for --help.
 OptionValue file_value(std::string& name, const std::string& type = "FILE");
-/// The same where "-" stands for standard input or output.
+/// The same, but the name may be "-", for standard input or output.
 OptionValue file_or_dash_value(std::string& name, const std::string& type = "FILE");
 
 }  // namespace ringtape

@@ -12,8 +12,8 @@
 namespace ringtape {
 namespace {
 
-/// The use of a file or folder. A growing file is opened by its writer, before training; a replaced file is
-/// written after the run.
+/// How the run uses a file or folder. A growing file is opened by its writer before training; a replaced file
+/// is written at the end of the run.
 enum class Use { read, grows, replaced };
 
 /// An option that names a file or folder of this run.
@@ -34,7 +34,7 @@ bool are_same(const std::string& a, const std::string& b) {
   return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
 }
 
-/// The one pair that may be the same: --load and --save of weights that are read before they are written.
+/// The only pair that may be the same file: --load and --save, as weights are read before they are written.
 bool is_trained_in_place(const NamedPath& a, const NamedPath& b) {
   const std::string_view first = a.flag, second = b.flag;
   return (first == "--load" && second == "--save") || (first == "--save" && second == "--load");

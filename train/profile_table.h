@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-/// The profile of the recorded steps of this rank. Measures the machine's limits for matrix products in
+/// The profile of this rank's recorded steps. Measures the machine's limits, in which matrix products are in
 /// `dtype`.
 Profile profile_of(const RecordedSteps& steps, DType dtype);
 

@@ -8,8 +8,8 @@
 
 namespace ringtape {
 
-/// Shows the progress of a training: on a terminal one line that is redrawn a few times a second, otherwise
-/// (a pipe, a file) only the lines of line(). Under a launcher too only these lines: mpirun gives ranks a
+/// Shows the progress of training: on a terminal one line that is redrawn up to ten times a second, otherwise
+/// (a pipe, a file) only the lines of line(). Under a launcher also only these lines: mpirun gives ranks a
 /// terminal even if its own output is not one.
 class Progress {
  public:
@@ -25,7 +25,7 @@ class Progress {
     std::string rate;   ///< "1234 samples/s"
   };
   void update(const State& state);
-  /// Prints a permanent line, in place of the redrawn one.
+  /// Prints a permanent line, which replaces the redrawn line.
   void line(const std::string& text);
 
  private:

@@ -82,7 +82,7 @@ void RecordedSteps::start() {
   start_profiler(device());
   if (are_wanted_ && device().is_cuda()) device_recording_.emplace(device());
   if (are_wanted_) memory_.emplace(device());
-  comm_.barrier();  // so that the ranks' clocks start together
+  comm_.barrier();  // so that the ranks' recordings start together
   if (are_wanted_) spans_.emplace();
   begin_ = SpanClock::now();
 }
@@ -119,7 +119,7 @@ std::string RecordedSteps::what_is_missing() const {
              : fmt::format("device times: not complete, {}\n", activities_.missing);
 }
 
-/// The device's remaining work belongs to the steps that queued it.
+/// Counts the time of the device's remaining work, which belongs to the steps that queued it.
 void RecordedSteps::wait_for_device() {
   const SpanClock::time_point begin = SpanClock::now();
   Stream::current(device()).synchronize();

@@ -19,20 +19,21 @@ StepRange parse_step_range(const std::string& text);
 /// record the same steps.
 class RecordedSteps {
  public:
-  /// The steps are given by --profile-steps; by default 20 from the run's second on, as the first step makes
-  /// one-time allocations; none if no output needs them, or if only a report needs them and the run has one
-  /// step. `steps_before`: the steps before a resumed run, which ends with step `last_step`. Throws Error if
-  /// the run has none of the steps.
+  /// Records the steps of --profile-steps; by default 20 from the run's second on, as the first step makes
+  /// one-time allocations. Records nothing if no output needs it, or if only a report needs it and the run
+  /// has a single step. `steps_before`: the steps before a resumed run, else 0; the run ends with step
+  /// `last_step`. Throws Error if the run has none of the steps.
   RecordedSteps(const ObservationOptions& options, Communicator& comm, std::int64_t steps_before,
                 std::int64_t last_step);
 
-  /// Checks before the run: throws Error for --profile-steps without an effect or beyond `last_step`, for a
-  /// run without a second step, and for --sort by a column that the device's table does not have.
+  /// Checks the options before the run. Throws Error for --profile-steps that have no effect or begin after
+  /// `last_step`, for --profile or --timeline of a run of one step without --profile-steps, and for --sort by
+  /// a column that the device's table does not have.
   static void check_options(const ObservationOptions& options, Device device, std::int64_t last_step);
 
   void begin_step(std::int64_t step);
   void end_step();
-  /// Call it before work that belongs to no step: waits until the device has completed the steps' work.
+  /// Waits until the device has completed the work of the steps. Call it before work that belongs to no step.
   void pause();
   /// Ends the recording.
   void stop();
@@ -49,9 +50,9 @@ class RecordedSteps {
   SpanClock::duration wall() const { return wall_; }
   /// Includes work between steps, such as an evaluation.
   const std::vector<Span>& spans() const { return spans_->spans(); }
-  /// Memory of the rank's device, with times of the host's clock, as for spans.
+  /// The memory of this rank's device. Times are of the host's clock, as in spans().
   const MemoryRecording& memory() const { return *memory_; }
-  /// Activities of the rank's device if it is a GPU.
+  /// The activities of this rank's device; empty on a CPU.
   const DeviceActivities& activities() const { return activities_; }
   /// A line with the reason why activities are missing; empty if none are.
   std::string what_is_missing() const;

@@ -10,10 +10,10 @@
 #include "train/output_files.h"
 #include "train/training_run.h"
 
-// What is checked before a run makes its model, and once it has one.
+// The checks before a run makes its model, and those that need the model.
 namespace ringtape {
 
-/// Checks how data ranks and stages divide a batch.
+/// Checks the division of a batch over data ranks, micro-batches and stages.
 void Trainer::Run::check_batch(const TrainerOptions& options, int data_ranks, bool divides_model) {
   const std::int64_t batch = options.data.batch_size, micro_batch = options.accumulation.micro_batch;
   check(batch % data_ranks == 0, "--batch-size {}: expected a multiple of the {}{}, the nearest is {}", batch,
@@ -28,7 +28,7 @@ void Trainer::Run::check_batch(const TrainerOptions& options, int data_ranks, bo
         "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
 }
 
-/// Checks before the model, which may be large, is made.
+/// The checks before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
   check_batch(options_, data_ranks(), divides_model());
   check(length_.samples >= data_ranks(), "{}: {} in an epoch, expected at least one for each of the {}",
@@ -51,7 +51,8 @@ void Trainer::Run::check_before_model() const {
   check_memory();
 }
 
-/// Checks what ZeRO stage 3 cannot do, as no rank has all parameters and all ranks run the same forwards.
+/// Checks the limits of ZeRO stage 3, in which no rank has all parameters and all ranks must run the same
+/// forwards.
 void Trainer::Run::check_sharded_parameters() const {
   check(options_.observation.record_values.empty(),
         "--record-values: with --zero 3 no rank has the values between two updates");
@@ -60,7 +61,7 @@ void Trainer::Run::check_sharded_parameters() const {
                        "--eval-batch-size");
 }
 
-/// Checks that --check-replicas has something to compare. What is tied is known with the model.
+/// Checks that --check-replicas has something to compare. Needs the model, which determines the tied weights.
 void Trainer::Run::check_has_replicas() const {
   if (!options_.distribution.check_replicas || arena_->has_all_values()) return;
   check(divides_layers() || (stages() != nullptr && !stages()->copies().empty()),
@@ -68,7 +69,7 @@ void Trainer::Run::check_has_replicas() const {
         "--tensor-parallel, or --pipeline-parallel of a model with tied weights");
 }
 
-/// Checks that all ranks cut the short last update of an epoch into as many micro-batches.
+/// Checks that all ranks divide the short last update of an epoch into the same number of micro-batches.
 void Trainer::Run::check_last_update() const {
   const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
   if (length_.steps <= length_.samples / batch) return;
@@ -88,7 +89,8 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
         options_.distribution.zero, samples, what, ranks, most, fewest, flag);
 }
 
-/// Throws Error for a model that does not fit, and announces one that takes long to make.
+/// Throws OutOfMemoryError for a model that does not fit, and announces a large one, which takes long to
+/// make.
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_), GptPart{});
@@ -96,15 +98,15 @@ void Trainer::Run::check_memory() const {
   const auto parts = static_cast<std::size_t>(mesh_.sizes().tensor * mesh_.sizes().pipeline);
   for (const MemoryCategory category :
        {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
-    bytes[category] /= parts;  // about: of some all ranks have all, and stages are not equal
+    bytes[category] /= parts;  // approximate: some parameters are on all ranks, and stages are not equal
   }
-  // At least: a refusal must be right.
+  // A lower bound: no model that fits may be refused.
   bytes[MemoryCategory::activations] /= parts * static_cast<std::size_t>(mesh_.sizes().context);
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
-  // A CPU's memory is also where every rank makes the whole model.
+  // On a CPU every rank makes its whole model in the same memory, and shards it afterwards.
   if (options_.distribution.zero == 3 && device_.is_cuda()) bytes[MemoryCategory::parameters] /= world_size;
-  // What will be frozen is not known before there is a model.
+  // Which parameters are frozen is not known before the model is made.
   const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
   if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
   const std::size_t needed = bytes.total();

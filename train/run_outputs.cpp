@@ -19,7 +19,7 @@
 
 namespace ringtape {
 
-/// If a file cannot be written, the others are still written; then an OutputError follows.
+/// If a file cannot be written, still writes the others, and then throws OutputError.
 void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result) {
   std::string failure;
   const auto attempt = [&failure](const auto& write) {
@@ -34,7 +34,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   Update& update = training.update;
   RecordedSteps& recorded = training.recorded;
   const ObservationOptions& observation = options_.observation;
-  // Before limits are measured, which takes memory.
+  // Before the limits are measured, which would raise the peak of memory.
   report::RunReport report = report_of(log);
   report.results = results_of(log, result);
   arena_->gather_values();
@@ -83,7 +83,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   if (!failure.empty()) throw OutputError(failure);
 }
 
-/// The part of a report that every run has.
+/// The sections of a report that every run has.
 report::RunReport Trainer::Run::report_of(const RunLog& log) const {
   report::RunReport report;
   report.title = task_.name;
@@ -123,7 +123,7 @@ report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult
   return results;
 }
 
-/// The report of a run that ends with an error. Other ranks may have exited, so nothing is gathered.
+/// Writes the report of a run that ends with an error. Other ranks may have exited, so nothing is gathered.
 void Trainer::Run::write_report_of_failure(const Training& training, const std::string& error) const {
   const std::string& file = options_.observation.report;
   if (!is_first() || file.empty() || training.log.curves().steps.empty()) return;
@@ -137,7 +137,7 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
   }
 }
 
-/// Samples in a forward pass.
+/// The largest number of this rank's samples in a forward pass.
 std::int64_t Trainer::Run::most_of_micro_batch() const {
   const std::int64_t own = std::min(batch_of_rank(), task_.train->size());
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
@@ -160,7 +160,7 @@ GptPart Trainer::Run::part_of_rank() const {
   return part;
 }
 
-/// The memory of an update by the task's formula, without sharding.
+/// The memory of an update by the task's formula, without ZeRO's sharding.
 BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part) const {
   if (!task_.estimate_memory) return {};
   return task_.estimate_memory({.micro_batch = most_of_micro_batch(),
@@ -169,9 +169,9 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part
                                 .part = part});
 }
 
-/// The same for the arena with its sharding and without frozen parameters. From ZeRO 2 on the gradients
-/// are a shard and the buffers of two buckets, in ZeRO 3 the parameters a shard and the units gathered at a
-/// time.
+/// The same with the arena's sharding, and without gradients and state of frozen parameters. From ZeRO 2 on,
+/// gradients take a shard and the buffers of two buckets; in ZeRO 3, parameters take a shard and the units
+/// that are gathered at the same time.
 BytesByCategory Trainer::Run::estimate_memory() const {
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype(), part_of_rank());
   const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();

@@ -23,7 +23,7 @@
 namespace ringtape {
 namespace {
 
-/// Samples that the loader prefetches: fewer batches if they are large, to save memory.
+/// The number of samples that the loader prefetches: fewer batches if they are large, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
 Task complete(Task task) {
@@ -37,7 +37,7 @@ std::shared_ptr<Stages> stages_of(const DistributionOptions& options, int stage)
       PipelinePlace{.stage = stage, .stages = options.pipeline_parallel, .chunks = options.pipeline_chunks});
 }
 
-/// Of a data rank with so many samples of a batch.
+/// The pipeline schedule of a data rank that has `samples` samples of a batch.
 std::string draw_pipeline(const TrainerOptions& options, std::int64_t samples) {
   const std::int64_t given = options.accumulation.micro_batch;
   const std::int64_t micro_batches = given > 0 ? (samples + given - 1) / given : 1;
@@ -47,7 +47,8 @@ std::string draw_pipeline(const TrainerOptions& options, std::int64_t samples) {
                                                  .chunks = ranks.pipeline_chunks});
 }
 
-/// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
+/// The factory of layers that the ranks of the mesh divide; null if each rank has the whole model and whole
+/// sequences.
 std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOptions& options) {
   const MeshSizes& sizes = mesh.sizes();
   std::shared_ptr<LayerFactory> layers;
@@ -180,7 +181,7 @@ std::shared_ptr<Module> Trainer::Run::whole_model() {
       "trainer: the task's make_model() returned the model of the run again, of which this rank has a part: "
       "expected a new one");
   for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
-  // As an arena leaves it: on the device, and computing in the run's dtype.
+  // An arena moves the copy to the device and lets it compute in the run's dtype.
   if (!device_.is_cpu() || arena_->compute_dtype() != DType::f32) {
     ParameterArena(*whole, device_, arena_->compute_dtype());
   }

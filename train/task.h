@@ -21,69 +21,68 @@ namespace ringtape {
 
 class Batch;
 
-/// The parameters, besides the model, of the memory of an update.
+/// What the memory of an update depends on, besides the model.
 struct UpdateShape {
   std::int64_t micro_batch = 1;          ///< samples in a forward pass
-  std::int64_t state_per_parameter = 0;  ///< f32 values that the optimizer keeps for each parameter
+  std::int64_t state_per_parameter = 0;  ///< f32 values in the optimizer's state per parameter element
   DType compute = DType::f32;
-  GptPart part = {};  ///< of the model that a rank has, where ranks divide it or its sequences
+  GptPart part = {};  ///< the rank's part, if ranks divide the model or its sequences
 };
 
-/// A training task: model, data and loss. A Trainer has the part that all trainings share. Functions with a
-/// default may be left unset.
+/// A training task: model, data and loss. Trainer contains what all tasks share. Functions with a default may
+/// be left unset.
 struct Task {
   std::string name;        ///< display name: "MNIST"
   std::string model_name;  ///< display name: "784-256-10"; may be empty
 
-  /// Makes a new model; called after the default generator was seeded, and again for Trainer::whole_model()
-  /// where ranks have parts of the first. Every rank must make the same model.
+  /// Makes a new model. Called after the default generator was seeded, and again by Trainer::whole_model() if
+  /// ranks have parts of the model. Every rank must make the same model.
   std::function<std::shared_ptr<Module>()> make_model;
-  /// Makes it with layers from the factory, which ranks may divide between them (docs/parallel.md); called in
-  /// place of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel,
+  /// Makes a new model with layers from the factory, which ranks may divide (docs/parallel.md). Called
+  /// instead of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel,
   /// --context-parallel and --pipeline-parallel are errors.
   std::function<std::shared_ptr<Module>(const std::shared_ptr<LayerFactory>& layers)> make_model_with;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 
-  /// The order of the training samples, from the run's seed; its size is an epoch's. Default: all samples,
-  /// shuffled (RandomSampler).
+  /// The order of the training samples, from the run's seed; its size is the number of samples in an epoch.
+  /// Default: all samples, shuffled (RandomSampler).
   std::function<std::shared_ptr<const Sampler>(std::uint64_t seed)> order;
 
   /// Converts a batch's features from the dataset to the model's input of `dtype`. Default: to().
   std::function<Tensor(const Tensor& features, DType dtype)> prepare;
-  /// Sum of the losses of a batch over `divisor`: a scalar, f32. It owns the prediction, so that the gradient
-  /// can reuse its memory (see cross_entropy()). A classification task's also returns the number of correct
-  /// predictions of the batch.
+  /// The sum of the losses of a batch, divided by `divisor`: an f32 scalar. It owns the prediction, so that
+  /// the gradient can reuse its memory (see cross_entropy()). With `counts_correct` it also returns the
+  /// number of correct predictions of the batch.
   std::function<LossAndCorrect(Tensor prediction, const Tensor& targets, double divisor)> loss;
   /// Whether `loss` returns the number of correct predictions. Default: no, and no accuracy is printed.
   bool counts_correct = false;
-  /// The loss of a model whose output layer is the factory's by_vocabulary(); called in place of `loss` where
-  /// ranks divide the model. Default: `loss`.
+  /// The loss of a model whose output layer is made by the factory's by_vocabulary(). Called instead of
+  /// `loss` if ranks divide the model or its sequences. Default: `loss`.
   std::function<Tensor(const LayerFactory& layers, Tensor prediction, const Tensor& targets, double divisor)>
       loss_with;
-  /// The number of non-ignored targets of a batch, which is on the CPU. The mean loss is over them. It is not
-  /// called where the training samples know their number (Dataset::targets_per_sample()). Default: one for
-  /// each sample.
+  /// The number of non-ignored targets of a batch on the CPU, over which the mean loss is taken. Training
+  /// does not call it if the dataset knows the number (Dataset::targets_per_sample()); evaluation does.
+  /// Default: one for each sample.
   std::function<std::int64_t(const Batch& batch)> count_targets;
 
-  /// The parts of a sample, for the throughput: "tokens", and their number. Default: samples themselves.
+  /// The unit of the throughput, such as "tokens", and the number of units in a sample. Default: samples.
   std::string unit = "samples";
   std::int64_t units_per_sample = 1;
-  /// FLOPs of forward and backward for a sample, for the share of the device's arithmetic that the training
-  /// uses. 0: not known.
+  /// FLOPs of forward and backward for a sample, for the model FLOPs utilisation. 0: unknown.
   double flops_per_sample = 0;
 
-  /// The memory of an update by formula, for --memory-report and --report; no bytes for a part of the model
-  /// that it has no formula for. Default: no formula.
+  /// The memory of an update by formula, for --memory-report, --report and the check that the model fits in
+  /// memory; 0 bytes if there is no formula for `shape.part`. Default: no formula.
   std::function<BytesByCategory(const UpdateShape& shape)> estimate_memory;
   /// The task's input files: a Trainer refuses to overwrite them.
   std::vector<std::string> input_files;
-  /// Throws Error if what the program writes after training cannot be written, and leaves nothing behind;
-  /// called before training by the one rank that writes. Default: nothing else is written.
+  /// Throws Error if a file that the program writes after training cannot be written; must leave no file
+  /// behind. Called before training, on rank 0 only. Default: the program writes no such files.
   std::function<void()> check_outputs;
-  /// Settings of the task, by name as text; a checkpoint can only be resumed with the same ones.
+  /// Settings of the task, by name, as text; a checkpoint can only be resumed with the same settings.
   std::map<std::string, std::string> settings;
-  /// Settings of the task that a resumed run may change, but that must be equal on all ranks.
+  /// Settings of the task that a resumed run may change, but that must be the same on all ranks.
   std::map<std::string, std::string> execution_settings;
 };
 
@@ -92,15 +91,15 @@ struct Task {
 Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test);
 
-/// A regression task: the loss is the mean squared error over the values of a target.
+/// A regression task: targets are f32, and the loss is the mean squared error over all values of the targets.
 Task regression_task(std::string name, std::shared_ptr<const Dataset> train,
                      std::shared_ptr<const Dataset> test);
 
 /// A language-modelling task: the samples are windows or sequences of T tokens (text/token_dataset.h). The
 /// model gets the batch's tokens, i32 [B, T], and its output is logits [B, T, V] or [B T, V]; the loss is
 /// cross-entropy, the mean over the targets that are not ignored. With `samples_per_epoch` above 0 an epoch
-/// is that number of training samples drawn at random with replacement; otherwise it is all of them,
-/// shuffled.
+/// has that number of training samples, drawn at random with replacement; with 0 it has all of them,
+/// shuffled. Throws Error for a negative number.
 Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test, std::int64_t samples_per_epoch = 0);
 

@@ -16,7 +16,7 @@
 
 namespace ringtape {
 
-/// The result of a training.
+/// The result of training.
 struct TrainingResult {
   EvaluationResult test{};
   std::int64_t steps = 0;    ///< updates of the weights, including those before a resume
@@ -24,7 +24,7 @@ struct TrainingResult {
   double seconds = 0;        ///< of training and evaluation since the start or the resume
 };
 
-/// The training is complete, but not its output: a file, or the checkpoint of the last step, could not be
+/// Training is complete, but its output is not: a file, or the checkpoint of the last step, could not be
 /// written (the other files are written), or the test loss is not finite (all files are written).
 class OutputError : public Error {
  public:
@@ -42,14 +42,15 @@ class OutputError : public Error {
 ///   options.accumulation.micro_batch = 64;
 ///   Trainer(task, options).train();
 ///
-/// Started as several ranks (dist/rank_environment.h), each rank makes a Trainer with the same task and
-/// options, and every batch is divided among them. Only rank 0 prints and writes files. train/update.h holds
-/// the loop over micro-batches, train/training_run.cpp the loop over steps.
+/// With several ranks (dist/rank_environment.h), each rank makes a Trainer with the same task and options,
+/// and the ranks divide every batch and, by the options, the model. Only rank 0 prints and writes files.
+/// train/update.cpp has the loop over micro-batches, train/training_run.cpp the loop over steps.
 class Trainer {
  public:
   /// Connects the ranks, makes the model, its arena and the optimizer, and loads weights if the options name
-  /// a file. Throws Error for options out of range or that contradict each other, a batch that is not
-  /// divisible by the ranks, ranks whose options differ, and files that cannot be written.
+  /// a file. Throws Error for options that are out of range or contradict each other, a batch that the data
+  /// ranks do not divide, ranks whose programs, options or data differ, a model that does not fit in memory,
+  /// and files that cannot be read or written.
   Trainer(Task task, TrainerOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -61,47 +62,49 @@ class Trainer {
     std::int64_t epoch = 0;  ///< counted from 1
     double learning_rate = 0;
     Tensor loss;       ///< f32 scalar on the device; undefined before the step
-    Tensor grad_norm;  ///< likewise; undefined if it is not measured
+    Tensor grad_norm;  ///< likewise; also undefined if it is not measured
   };
   using Hook = std::function<void(const Step& step)>;
-  /// Called on every rank before each step and after it. Reading a tensor in a hook waits for the device.
+  /// Adds a function that is called on every rank before, or after, each step. Reading a tensor in a hook
+  /// waits for the device. Throws Error for an empty function.
   void before_step(Hook hook);
   void after_step(Hook hook);
 
-  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and on the
-  /// page of --report. `make` is called with the model in evaluation mode, must not change the model, and
-  /// must not call operations between ranks, as only rank 0 calls `make`; the other ranks wait for ten
-  /// timeouts of such an operation. The time of `make` does not count as training. With --quiet and without
-  /// --report `make` is not called. Throws Error for a number below 1 and an empty function.
+  /// Every `steps` steps, rank 0 shows the text that `make` returns, in the terminal and on the page of
+  /// --report. `make` is called with the model in evaluation mode. It must not change the model or call
+  /// collectives, as only rank 0 calls it; the other ranks wait for at least ten times --comm-timeout. Its
+  /// time does not count as training. With --quiet and without --report it is not called. Throws Error for a
+  /// number below 1 and an empty function.
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
-  /// for a run that diverges, OutputError where the training is complete, but an output could not be written
-  /// or the test loss is not finite.
+  /// for a run that diverges, for one in which every update was skipped, and for a checkpoint that cannot be
+  /// resumed; OutputError if training is complete, but an output could not be written or the test loss is not
+  /// finite.
   TrainingResult train();
-  /// Evaluates the current weights, and prints the result; before train() also writes it to the metrics file,
-  /// whose earlier content is then gone. All ranks must call it.
+  /// Evaluates the current weights and prints the result; before train() also writes it to the metrics file,
+  /// whose previous content is lost. All ranks must call it.
   EvaluationResult evaluate();
-  /// The model as one rank would have it, on the first rank; null on the others. All ranks must call it. The
-  /// result is model() itself unless ranks divide the model or its sequences between them or shard its values
-  /// (ZeRO stage 3): then it is a copy. Throws Error for a task that made the same model twice.
+  /// The undivided model on rank 0; null on the others. All ranks must call it. The result is model() itself,
+  /// unless ranks divide the model or its sequences or shard the parameters (ZeRO stage 3): then it is a
+  /// copy. Throws Error if the task's make_model() returns the model of the run again.
   std::shared_ptr<Module> whole_model();
-  /// All ranks call it, the first one when it has done something alone, such as writing a file: returns when
-  /// all have called. The others wait for the timeout of an operation between ranks, plus the time in which a
-  /// slow disk (50 MB/s) takes weights and optimizer state, plus `seconds`.
+  /// A barrier with a longer timeout, for work that rank 0 does alone, such as writing a file. All ranks must
+  /// call it, rank 0 after that work. The timeout is --comm-timeout, plus the time in which a slow disk (50
+  /// MB/s) writes weights and optimizer state, plus `seconds`.
   void wait_for_first(double seconds = 0);
-  /// The learning rate of every step as a table and a chart.
+  /// The learning rate over the run as a table and a chart.
   std::string schedule_text() const;
-  /// The place of each rank in the mesh, and the schedule of a full update's micro-batches through the stages
-  /// of --pipeline-parallel.
+  /// The place of each rank in the mesh.
   std::string mesh_text() const;
+  /// The schedule of --pipeline-parallel for the micro-batches of a full update.
   std::string pipeline_text() const;
-  /// The same schedule for one data rank, where the stages have no ranks. Throws Error for a batch or a model
-  /// that these stages would refuse.
+  /// The same schedule for one data rank, in a program that runs as a single rank. Throws Error for a batch
+  /// or a model that cannot be divided into these micro-batches and stages.
   static std::string pipeline_text_of_one_rank(Task task, const TrainerOptions& options);
 
-  /// The parts of this rank, which live as long as the trainer: a model of which it may have a part or a
-  /// stage, and the communicator of all ranks.
+  /// This rank's model, which may be a part or a stage of the whole, its arena and optimizer, and the
+  /// communicator of all ranks. They live as long as the trainer.
   Module& model() const;
   ParameterArena& arena() const;
   Optimizer& optimizer() const;

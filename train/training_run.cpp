@@ -23,11 +23,11 @@
 namespace ringtape {
 namespace {
 
-/// A text that the first rank makes may take as much longer than an operation between ranks.
+/// Rank 0 may take this number of additional timeouts to make a text.
 constexpr double kTextTimeouts = 9;
 
-/// The random numbers of a step, such as those of dropout: a function of seed, rank among those that divide
-/// the batch, and step, so that a resumed run has the same. A step may use 2^40 counters.
+/// The random numbers of a step, such as those of dropout: a function of the seed, the data rank and the
+/// step, so that a resumed run draws the same numbers. A step may use 2^40 counters.
 Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
   Generator generator(seed + static_cast<std::uint64_t>(rank) * 0x9E3779B97F4A7C15u);
   generator.offset = static_cast<std::uint64_t>(step + 1) << 40;
@@ -40,11 +40,12 @@ std::string Trainer::Run::schedule_text() const {
   return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
 }
 
-/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; of fewer that are trained, their number.
+/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; if some parameters are frozen, also the
+/// number of trained ones.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
   const std::int64_t all = model_elements();
-  // Of a model that ranks divide nothing is frozen.
+  // A model that ranks divide has no frozen parameters.
   const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
   return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
                      task_.model_name.empty() ? "" : " ", all,
@@ -108,7 +109,7 @@ TrainingResult Trainer::Run::train() {
   TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());
   Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
   std::optional<Checkpoint> resumed;
-  constexpr double kReads = 3;  // its checksum, its values, and perhaps of damaged ones
+  constexpr double kReads = 3;  // for the checksum and the values, and perhaps of damaged checkpoints
   const TrainingPosition begin =
       options_.checkpoint.resume
           ? state.resume(checkpoints, resumed, [this] { wait_for_first(kReads * seconds_of_files()); })
@@ -157,7 +158,7 @@ TrainingResult Trainer::Run::train() {
     throw;
   }
   write_outputs(training, ended.test);
-  // The training's own losses are finite here: what it has learned is written all the same.
+  // The training losses are finite, so the weights are written in any case.
   if (!std::isfinite(ended.test.loss)) {
     throw OutputError(fmt::format("the test loss is not finite after {}: found {}",
                                   counted(ended.steps, "step"), ended.test.loss));
@@ -266,33 +267,33 @@ void Trainer::Run::wait_for_first(double seconds) const {
   comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
 }
 
-/// Seconds in which a slow disk writes, or reads, a checkpoint.
+/// The seconds in which a slow disk writes or reads a checkpoint.
 double Trainer::Run::seconds_of_files() const {
   constexpr double kBytesPerSecond = 50e6;
   const auto values = static_cast<double>(model_elements() * (1 + state_per_parameter(options_.optimizer)));
   return 4 * values / kBytesPerSecond;
 }
 
-/// Measures the device where the FLOPs of a sample are known and somebody sees the result.
+/// Measures the device's peak if the FLOPs of a sample are known and an output shows the result.
 Throughput Trainer::Run::throughput() const {
   Throughput result{task_.unit, task_.units_per_sample, task_.flops_per_sample};
   const ObservationOptions& see = options_.observation;
   const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
   if (is_first() && is_seen && task_.flops_per_sample > 0) {
     result.most_flops = most_flops(device_, arena_->compute_dtype()) * comm_->size();
-    empty_cache(device_);  // of its products, which may be larger than all of the training
+    empty_cache(device_);  // frees the memory of the measured products, which may exceed that of training
   }
   return result;
 }
 
-/// This rank's samples of the next update; none if only other ranks have samples left.
+/// This rank's samples of the next update; std::nullopt if only other ranks have samples left.
 std::optional<Batch> Trainer::Run::next_batch() {
   const SpanScope phase(SpanKind::phase, "data");
   const SpanScope span(SpanKind::operation, "load batch");
   return loader_->next();
 }
 
-/// The settings that a resumed run must share with its checkpoint.
+/// The settings that a resumed run must have in common with its checkpoint.
 TrainingSettings Trainer::Run::checkpoint_settings() const {
   if (options_.checkpoint.folder.empty()) return {};
   TrainingSettings settings;
@@ -307,7 +308,7 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
   for (const auto& [name, value] : task_.settings) settings[name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
-  // However it is spelt.
+  // The number of steps, however --warmup states it.
   settings[Checkpointing::kWarmup] =
       fmt::format("{}", warmup_steps(options_.schedule, options_.data.batch_size, length_));
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine

@@ -24,9 +24,9 @@
 
 namespace ringtape {
 
-/// One training run: its parts (train/run_parts.cpp), what is checked, most of it before they
-/// are made (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and its output
-/// at the end (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
+/// One training run: its parts (train/run_parts.cpp), the checks, most of them before the parts are made
+/// (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and the output at the end
+/// (train/run_outputs.cpp). All ranks run the same code; only rank 0 prints and writes files.
 class Trainer::Run {
  public:
   Run(Task task, TrainerOptions options, Mesh mesh);
@@ -55,7 +55,7 @@ class Trainer::Run {
   std::vector<TextHook> texts;
 
  private:
-  /// The parts that only a training needs.
+  /// The parts that only training needs, not an evaluation.
   struct Training {
     TrainingPosition at;
     Update update;
@@ -91,13 +91,13 @@ class Trainer::Run {
   EvaluationResult evaluate_weights();
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
   std::int64_t most_of_micro_batch() const;
-  /// Ranks that divide the batch, and which of them this is.
+  /// The number of ranks that divide the batch, and this rank's number among them.
   int data_ranks() const { return mesh_.along(MeshDimension::data)->size(); }
   int data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }
-  /// Ranks with the same part of the model, over which gradients are a mean.
+  /// The same for the ranks that have the same part of the model, over which gradients are averaged.
   int mean_ranks() const { return mesh_.data_and_context()->size(); }
   int mean_rank() const { return mesh_.data_and_context()->rank(); }
-  /// Whether ranks divide the model between them, or its sequences.
+  /// Whether ranks divide the model or its sequences.
   bool divides_model() const { return layers_ != nullptr; }
   bool divides_layers() const { return mesh_.sizes().divide_layers(); }
   /// Null without a pipeline.
@@ -119,19 +119,19 @@ class Trainer::Run {
   TrainerOptions options_;
   Mesh mesh_;
   std::shared_ptr<Communicator> comm_;    // of all ranks
-  std::shared_ptr<LayerFactory> layers_;  // of a model that ranks divide
-  std::unique_ptr<Pipeline> pipeline_;    // of a model in stages
+  std::shared_ptr<LayerFactory> layers_;  // null unless ranks divide the model or its sequences
+  std::unique_ptr<Pipeline> pipeline_;    // null without stages
   Device device_;
   Console console_;
-  BytesByCategory memory_before_;  // such as a dataset on the device
+  BytesByCategory memory_before_;  // live before the run, such as a dataset on the device
   std::shared_ptr<Module> model_;
   std::optional<ParameterArena> arena_;
   std::unique_ptr<Optimizer> optimizer_;
   double learning_rate_ = 0;               // the base rate of the schedule
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for the memory report
-  std::string traffic_;                    // of the same update
-  std::shared_ptr<const Sampler> order_;   // of all ranks' samples
+  std::string traffic_;                    // between ranks, of the same update
+  std::shared_ptr<const Sampler> order_;   // of the samples of all ranks
   std::shared_ptr<DistributedSampler> sampler_;
   std::optional<DataLoader> loader_;
   RunLength length_;

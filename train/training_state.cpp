@@ -53,7 +53,7 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
       broadcasts.push_back(mesh_.data_and_context()->broadcast(*parameter.tensor, 0));
     }
   }
-  if (arena_.has_all_values()) {  // with ZeRO 3 each rank receives its slices when DataParallel is made
+  if (arena_.has_all_values()) {  // with ZeRO 3 each rank gets its slices when DataParallel is constructed
     for (const auto& [name, tensor] : trained(weights_of(model_))) {
       broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
     }
@@ -63,19 +63,19 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
   return {.step = found[0], .epoch = found[1], .samples = found[2]};
 }
 
-/// On the first of the ranks that divide the layers: the tensors of all of them, of this stage. Elsewhere no
-/// file is written from them.
+/// On the first of the ranks that divide the layers: the whole tensors of this stage. On other ranks the
+/// result is not used.
 std::vector<NamedTensor> TrainingState::of_stage(const std::vector<NamedTensor>& parts) {
   if (!divides_layers() || mesh_.data_and_context()->rank() != 0) return parts;
   return gather_wholes(model_, parts, along(MeshDimension::tensor));
 }
 
-/// On the first rank: the tensors of the whole model.
+/// On rank 0: the tensors of the whole model.
 std::vector<NamedTensor> TrainingState::of_all_stages(const std::vector<NamedTensor>& of_stage) {
   return has_stage() ? gather_stages(*stages_, of_stage, along(MeshDimension::pipeline)) : of_stage;
 }
 
-/// Whether this rank has the tensors of a stage, which is one of several.
+/// Whether there are several stages and this rank has the whole tensors of one of them.
 bool TrainingState::has_stage() const {
   return stages_ != nullptr && mesh_.data_and_context()->rank() == 0 &&
          along(MeshDimension::tensor).rank() == 0;
@@ -88,8 +88,8 @@ std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& wei
   return tensors;
 }
 
-/// The tensors that training changes, besides the optimizer's state: equal on all ranks with the same part of
-/// the model, before a DataParallel has sharded it.
+/// The tensors that training changes, besides the optimizer's state. They are equal on all ranks with the
+/// same part of the model until a DataParallel shards it.
 std::vector<NamedTensor> TrainingState::trained(const std::vector<NamedTensor>& weights) {
   std::vector<NamedTensor> tensors;
   const std::vector<NamedParameter> parameters = model_.named_parameters();

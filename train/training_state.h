@@ -15,28 +15,28 @@
 
 namespace ringtape {
 
-/// The state that training changes (weights, optimizer state, loss scale, random generator); saves it to
+/// The state that training changes (weights, optimizer state, loss scale, random generator): gathers it for
 /// checkpoints and restores it. All ranks must call each function.
 class TrainingState {
  public:
-  /// `scaler` may be null, and `stages` without a pipeline. The arguments must outlive this object.
+  /// `scaler` is null without a loss scale, `stages` without a pipeline. The arguments must outlive this
+  /// object.
   TrainingState(Module& model, ParameterArena& arena, Optimizer& optimizer, LossScaler* scaler,
                 const Mesh& mesh, const Stages* stages = nullptr)
       : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), mesh_(mesh), stages_(stages) {}
 
-  /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state and
-  /// parts of the model are gathered.
-  /// Frozen parameters are not part of it: training does not change them, and whoever resumes has made or
-  /// loaded the same ones (checksum_of_frozen()).
+  /// The whole state on rank 0, under the names used in checkpoints. Shards of the optimizer state and parts
+  /// of the model are gathered. Frozen parameters are left out: training does not change them, and a resumed
+  /// run must have made or loaded the same ones (checksum_of_frozen()).
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
-  /// the position at which training continues. `resumed` is that checkpoint, on rank 0, which reads it alone:
-  /// then each rank calls `wait_for_first`.
+  /// the position at which training continues. Sets `resumed` to the checkpoint on rank 0, which alone reads
+  /// it; after that each rank calls `wait_for_first`.
   TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
                           const std::function<void()>& wait_for_first);
-  /// For training without a resume: broadcasts the state of rank 0. Returns the position at which training
-  /// begins.
+  /// For training without a resume: broadcasts the position `at` and the random generator of rank 0, and each
+  /// part of the weights from the first rank that has it. Returns the position at which training begins.
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:

@@ -17,7 +17,7 @@
 namespace ringtape {
 namespace {
 
-/// Full batches and the short last one of an epoch need two.
+/// Full batches and the short last batch of an epoch need two graphs.
 constexpr std::size_t kMostGraphs = 4;
 
 void add_to(Tensor& sum, const Tensor& value) {
@@ -25,7 +25,7 @@ void add_to(Tensor& sum, const Tensor& value) {
 }
 
 /// The number of micro-batches of the rank with the fewest. DistributedSampler assigns samples round-robin,
-/// so that the ranks' numbers of samples in an update differ by at most one.
+/// so the ranks' numbers of samples in an update differ by at most one.
 std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
   if (micro_batch <= 0) return 1;
   return cut_into_micro_batches(samples / world_size, micro_batch).size();
@@ -57,7 +57,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
   samples_ = samples;
-  // DistributedSampler deals samples out in turn.
+  // DistributedSampler assigns samples round-robin.
   parallel_.promise_equal_ranks(samples % ranks_.data == 0);
   const std::optional<std::int64_t> targets_per_sample =
       task_.count_targets ? task_.train->targets_per_sample() : 1;
@@ -132,9 +132,10 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
   return inputs(micro_batch);
 }
 
-/// One after the other; the backward of the last one reduces the gradients.
+/// Runs the micro-batches one after another; the backward of the last reduces the gradients, or that of each
+/// with sync_each_micro_batch.
 void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
-  // All ranks must reduce after the same number of backwards.
+  // All ranks must run the same number of reducing backwards.
   const std::size_t reducing =
       options_.accumulation.sync_each_micro_batch
           ? fewest_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
@@ -142,7 +143,7 @@ void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, 
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = get(inputs, i);
     const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
-    // Clipping changes this rank's own gradient, so finish() must reduce it.
+    // Clipping changes this rank's gradients, so finish() must reduce them afterwards.
     const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
     if (values_ != nullptr) values_->begin_micro_batch(static_cast<std::int64_t>(i));
     forward_backward(features, targets, sum);
@@ -150,7 +151,8 @@ void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, 
   }
 }
 
-/// The micro-batches go through the stages of a pipeline. The backwards of the last one reduce the gradients.
+/// Runs the micro-batches through the stages of a pipeline. The backwards of the last one reduce the
+/// gradients.
 void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
   std::vector<std::pair<Tensor, Tensor>> pieces;
   std::vector<Shape> shapes;
@@ -171,8 +173,8 @@ void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, Upda
            }});
 }
 
-/// Ends the window: means of the gradients that no backward has reduced, sums for tied weights and sequence
-/// parallelism, and then loss and correct predictions over the ranks.
+/// Ends the window: averages the gradients that no backward has reduced, sums the gradients of tied weights
+/// and of sequence parallelism, and reduces loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
   parallel_.finish();
@@ -219,7 +221,8 @@ void Update::backward(const Tensor& loss, UpdateResult& sum) {
   add_to(sum.loss, loss.detach());
 }
 
-/// Reduces the loss (mean) and the correct predictions (sum) over the ranks. Of stages the last one has them.
+/// Reduces the loss (mean) and the correct predictions (sum) over the ranks. With stages, only the last has
+/// them.
 void Update::reduce_results(UpdateResult& result) {
   if (comm_->size() == 1 && pipeline_ == nullptr) return;
   if (!result.loss.defined()) result.loss = zeros({}, DType::f32, arena_.device());

@@ -32,34 +32,36 @@ struct UpdateResult {
 };
 
 /// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
-/// the optimizer's step. The host does not wait for the device with one rank, nor with several if each has
-/// the same number of the update's samples and all have equally many targets (Dataset::targets_per_sample()).
+/// the optimizer's step. The host does not wait for the device with one rank, nor with several ranks if each
+/// has the same number of samples and all samples have the same number of targets
+/// (Dataset::targets_per_sample()).
 ///
 /// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. Values that differ between
-/// updates are in device memory (samples, learning rate); a graph is for one number of samples and of
-/// non-ignored targets, which are the sizes and the divisor of its kernels. An update of new sizes, such as
-/// the short last one of an epoch, runs without a graph once and is captured the second time. Graphs of the
-/// first four sizes are kept; updates of other sizes run without one.
+/// updates (samples, learning rate) are in device memory. A graph is for one number of samples and one number
+/// of non-ignored targets, because these set the sizes and the divisor of its kernels. The first update of
+/// new sizes, such as the short last one of an epoch, runs without a graph; the second is captured. There are
+/// graphs for the first four sizes; updates of other sizes run without one.
 class Update {
  public:
-  /// `mesh`: gradients and losses are means over its data_and_context(). `pipeline`: the stages of a model in
-  /// several, else null. `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without
-  /// clipping.
+  /// `mesh`: gradients and losses are averaged over its data_and_context(). `pipeline`: null unless the model
+  /// is divided into stages. `scaler`: null without a loss scale. `measure_norm`: measure the gradient norm
+  /// even without clipping. All references must outlive this object.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
          Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
          Pipeline* pipeline = nullptr);
 
-  /// `batch` holds this rank's samples of the update; none if only other ranks have samples left. `samples`
-  /// is the total over the ranks that divide the batch. Without a non-ignored target on any rank, no weight
-  /// changes. The result covers all ranks.
+  /// `batch` holds this rank's samples of the update; it is empty if only other ranks have samples left.
+  /// `samples` is the total over the ranks that divide the batch. If no rank has a non-ignored target, no
+  /// weight changes. The result is over all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
 
-  /// Shows the values of later updates to `values`; null: to none.
+  /// Records the values of later updates in `values`; null: in none.
   void observe(ValueRecord* values) { values_ = values; }
 
-  /// The nodes of the first captured graph; empty before there is one, and if they were not requested.
+  /// The nodes of the graph for the sizes of the first update; empty before its capture, and unless the
+  /// options print or save them.
   const std::vector<GraphNode>& graph_nodes() const { return graph_nodes_; }
-  /// The tape of the first forward, for drawings; none before it, and if no drawing was requested.
+  /// The tape of the first forward, for drawings; none before it, and unless the options draw it.
   const std::optional<TapeGraph>& tape() const { return tape_; }
 
  private:
@@ -101,7 +103,7 @@ class Update {
   bool keeps_tape_;
   std::optional<TapeGraph> tape_;
   ValueRecord* values_ = nullptr;
-  std::shared_ptr<Communicator> comm_;  // of the mean
+  std::shared_ptr<Communicator> comm_;  // of the ranks over which gradients are averaged
   MeshSizes ranks_;
   Pipeline* pipeline_;
   std::int64_t samples_ = 0;  // of the current update, on all ranks

@@ -10,22 +10,22 @@
 
 namespace ringtape {
 
-/// Writes a row (train/value_row.h) for the values of a training: of each operation's output and its
-/// gradient, and of each parameter and its gradient. `compare_runs` finds where two such files first differ.
-/// Each row waits for the device, so a recorded run is slow.
+/// Writes a row (train/value_row.h) for each tensor of a training run: each operation's output and its
+/// gradient, each parameter and its gradient. `compare_runs` finds where two such files first differ. Each
+/// row waits for the device, so a recorded run is slow.
 class ValueRecord final : public TapeObserver {
  public:
-  /// Throws Error if the file cannot be opened. An empty name, as on ranks other than the first: nothing is
+  /// Throws Error if the file cannot be opened. With an empty name, as on ranks other than 0, nothing is
   /// written. `resumed_step`: see JsonLines.
   explicit ValueRecord(const std::string& file, std::int64_t resumed_step = 0)
       : file_("--record-values", file, resumed_step) {}
 
   bool is_open() const { return file_.is_open(); }
-  /// The next step begins, with these values of the parameters.
+  /// Begins a step, and writes the values of the parameters before it.
   void begin_step(std::int64_t step, Module& model);
   /// Values observed from here on belong to this micro-batch.
   void begin_micro_batch(std::int64_t index) { micro_batch_ = index; }
-  /// The gradients of the parameters, as the update will use them.
+  /// Writes the gradients of the parameters: over all micro-batches and ranks, before clipping.
   void gradients(Module& model);
 
   void on_record(const Node& node, std::size_t index, const Tensor& output) override;

@@ -13,7 +13,7 @@
 namespace ringtape::report {
 namespace {
 
-/// Makes times relative to `first`.
+/// The spans with times relative to `first`.
 std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
   for (LaneSpan& span : spans) {
     span.begin -= first;
@@ -68,7 +68,7 @@ StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& st
 void write_report(FinishedRun run, const std::string& file, Communicator& comm, Console console) {
   RunReport& report = run.report;
   if (run.recorded.exist()) {
-    // A step from the middle, the same on all ranks.
+    // The middle step, the same on all ranks.
     const StepRange range = run.recorded.range();
     const std::int64_t number = (range.first + range.last) / 2;
     const Span* const step = find_step(run.recorded.spans(), number);

@@ -6,7 +6,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr std::size_t kMostOperations = 100;  // of a drawn tape
+constexpr std::size_t kMostOperations = 100;  // in the drawing of a tape
 
 Json timeline_of(const RunReport& report) {
   if (!report.timeline) return {};

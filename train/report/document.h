@@ -10,22 +10,22 @@
 /// A report as a JSON document: formatted texts, tables, and charts as SVG. template.html displays it.
 namespace ringtape::report {
 
-/// The whole report. A member without content is null.
+/// The whole report. A section without content is null.
 Json document_of(const RunReport& report);
 
-// Its parts; a part without content is null.
+// The sections of the document; null without content.
 Json curves_of(const RunReport& report);    ///< {"charts": [{"caption", "svg"}], "has_bands"}
-Json profile_of(const RunReport& report);   ///< phases, suggestions, tables by operation and by layer
+Json profile_of(const RunReport& report);   ///< steps, phases, suggestions, tables by operation and by layer
 Json roofline_of(const RunReport& report);  ///< {"legend", "svg"}
 Json texts_of(const RunReport& report);     ///< [{"step", "title", "text"}]
 Json memory_of(const RunReport& report);    ///< {"step", "legend", "svg", "table"}
 
 /// [{"name", "value"}]
 Json facts_of(const Facts& facts);
-/// [{"name", "colour"}]: names, each with the number of its colour.
+/// [{"name", "colour"}]: each name with the number of its colour.
 Json legend_json(const std::vector<std::pair<std::string, int>>& names);
-/// Of a table, {"columns": [a column], "rows": [{"cells": [text]}]}. A row may also have a "kind", "sum" or
-/// "rest", a "detail" of its first cell, and a "bar" before it, from 0 to 1.
+/// A column of a table. A table is {"columns": [column], "rows": [{"cells": [text]}]}. A row may also have a
+/// "kind" ("sum" or "rest"), a "detail" for its first cell, and the length of a "bar", from 0 to 1.
 Json column(const std::string& name, bool is_number = true, const std::string& tip = "");
 
 }  // namespace ringtape::report

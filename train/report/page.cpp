@@ -10,7 +10,7 @@ namespace {
 /// The marker in the template that the document replaces.
 constexpr std::string_view kMarker = "@DOCUMENT@";
 
-/// The same JSON without a "<", so that it cannot end its script element or begin a comment.
+/// The same JSON with each "<" escaped, so that it cannot end its script element or begin a comment.
 std::string without_markup(const std::string& json) {
   std::string text;
   for (const char c : json) c == '<' ? text += "\\u003c" : text += c;

@@ -7,8 +7,7 @@
 
 namespace ringtape::report {
 
-/// The document of a report as one HTML page, without external resources: template.html with the JSON
-/// inserted.
+/// A report's document as one HTML page without external resources: the template with the JSON inserted.
 std::string html_page(const Json& document);
 
 /// The text of train/report/template.html, embedded in the library.

@@ -9,9 +9,9 @@ namespace ringtape::report {
 namespace {
 
 constexpr std::size_t kMostRows = 60;
-constexpr double kLeastRowShare = 0.0005;  // fraction of the step below which a row is merged into the rest
+constexpr double kLeastRowShare = 0.0005;  // rows with a smaller share of the step are merged into one
 
-/// Figures of one step, as text for the tables.
+/// Formats the figures of one step as text for the tables.
 class Figures {
  public:
   explicit Figures(const Profile& profile)
@@ -132,7 +132,7 @@ Json operations(const Profile& profile) {
   return {{"columns", columns}, {"rows", rows}};
 }
 
-/// Null where there is only one layer.
+/// Null if there are fewer than two layers.
 Json layers(const Profile& profile) {
   if (profile.layers.size() < 2) return {};
   const Figures figures(profile);

@@ -52,7 +52,7 @@ svg::PlotFrame frame_of(const std::vector<Dot>& dots, const MachineLimits& limit
     low = std::min(low, dot.gflops);
     high = std::max(high, dot.gflops);
   }
-  // Both parts of the roof are in the picture.
+  // Keep both parts of the roof in the picture.
   if (limits.flops_per_second > 0 && limits.bytes_per_second > 0) {
     const double ridge = limits.flops_per_second / limits.bytes_per_second;
     left = std::min(left, ridge / 2);
@@ -99,7 +99,7 @@ std::vector<Box> draw_roof(svg::Plot& plot, const svg::Axis& x, double floor, co
                        fmt::format("copies {} GB/s", short_number(limits.bytes_per_second * 1e-9)))};
 }
 
-/// Draws the names of the operations with the most time, if there is room for them.
+/// Draws the names of the operations that take most time, where there is room for them.
 void draw_labels(svg::Plot& plot, const std::vector<Dot>& dots, const svg::Axis& x_axis,
                  const MachineLimits& limits, std::vector<Box> taken) {
   const bool has_roof = limits.flops_per_second > 0 && limits.bytes_per_second > 0;

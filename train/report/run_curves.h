@@ -13,24 +13,24 @@ struct StepRecord {
   std::int64_t epoch;
   double rate;  ///< the learning rate
   std::int64_t samples;
-  double bytes_sent = 0;  ///< to other ranks, of this rank's update: MeshTraffic
+  double bytes_sent = 0;  ///< from this rank to others in the update (MeshTraffic)
   double loss = 0;
-  double grad_norm = 0;      ///< NaN when it was not measured
-  std::int64_t correct = 0;  ///< correct predictions in the batch; negative when they are not counted
-  double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN when it was not measured
+  double grad_norm = 0;      ///< NaN if it was not measured
+  std::int64_t correct = 0;  ///< correct predictions in the batch; negative if not counted
+  double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN if it was not measured
 };
 
 /// The result of an evaluation after a step.
 struct EvaluationPoint {
   std::int64_t step = 0;
   double loss = 0;      ///< mean over the non-ignored targets
-  double accuracy = 0;  ///< in [0, 1]; NaN where it is not measured
+  double accuracy = 0;  ///< in [0, 1]; NaN if it was not measured
 };
 
 /// The curves of a run.
 struct RunCurves {
-  /// For steps before the run was resumed only the loss is known: their learning rate and norm are NaN, and
-  /// their number of correct predictions is unknown.
+  /// For steps before a resume only the loss is known: learning rate, norm and throughput are NaN, the number
+  /// of correct predictions is negative, and epoch and samples are 0.
   std::vector<StepRecord> steps;
   std::vector<EvaluationPoint> evaluations;
 };

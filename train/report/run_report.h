@@ -20,7 +20,7 @@ namespace ringtape::report {
 /// Names and values, in display order.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// One step, from 0 to `seconds`.
+/// The spans of one step, by rank. Times go from 0 to `seconds`.
 struct StepTimeline {
   std::int64_t step = 0;
   double seconds = 0;
@@ -31,26 +31,26 @@ struct StepTimeline {
 struct StepMemory {
   std::int64_t step = 0;
   double seconds = 0;
-  std::vector<MemoryLevel> levels;  ///< from 0 seconds on, without the dataset
+  std::vector<MemoryLevel> levels;  ///< from 0 seconds on, without `data_set`
   BytesByCategory formula;          ///< nn/memory_estimate.h
-  std::size_t data_set = 0;         ///< bytes of the dataset on the device
+  std::size_t data_set = 0;         ///< bytes that were live before the run, such as a dataset on the device
 };
 
-/// A whole report. An empty member has no section.
+/// A whole report. A member that is empty or has no value gets no section.
 struct RunReport {
   std::string title;     ///< "MNIST"
-  std::string subtitle;  ///< model, batch, optimizer
+  std::string subtitle;  ///< model, batch, optimizer, dtype, device
   std::string error;     ///< the error that ended the run early; empty without one
-  std::string missing;   ///< a sentence about missing parts of the recording; empty without any
+  std::string missing;   ///< why parts of the recording are missing; empty if none are
   int world_size = 1;
   Facts results;   ///< the main results
-  Facts settings;  ///< the flags that were given
+  Facts settings;  ///< the task's settings, and the options that have a value
   Facts machine;
   RunCurves curves;
   std::vector<StepText> texts;
   std::optional<Profile> profile;
-  std::map<std::string, std::string> phases;           ///< of operations by name, for the roofline
-  std::int64_t first_profiled = 0, last_profiled = 0;  ///< steps
+  std::map<std::string, std::string> phases;           ///< phase of each operation, by name, for the roofline
+  std::int64_t first_profiled = 0, last_profiled = 0;  ///< steps of `profile`
   std::optional<StepTimeline> timeline;
   std::optional<StepMemory> memory;
   std::optional<TapeGraph> tape;

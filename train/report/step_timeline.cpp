@@ -104,7 +104,7 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
   for (const Span& span : spans) {
     const Lane lane = lane_of(span);
     const bool is_other_thread = span.track == Track::compute && span.thread != step.thread;
-    // The model as a layer would hide its own layers.
+    // The span of the whole model would hide those of its layers.
     const bool is_whole = span.kind == SpanKind::step || (lane == Lane::layers && span.layer == "model");
     // Communication may go on from one step into the next.
     const SpanClock::time_point begin = std::max(span.begin, step.begin), end = std::min(span.end, step.end);
