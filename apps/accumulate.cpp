@@ -1,5 +1,5 @@
-// Shows, with every number of the comparison, that the gradients of micro-batches add up to the gradient of
-// the whole batch, and the errors of other scalings.
+// Shows, with all numbers, that the gradients of micro-batches add up to the gradient of the whole batch, and
+// the errors of other scalings.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -32,7 +32,7 @@ struct Options {
 using Pieces = std::vector<MicroBatch>;
 /// The elements of every parameter's gradient, in the order of the arena.
 using Gradients = std::vector<std::vector<double>>;
-/// How a micro-batch's loss is computed from its samples' losses.
+/// How the loss of a micro-batch is computed from the losses of its samples.
 using LossOf = std::function<CrossEntropyOptions(const MicroBatch&)>;
 
 double norm(const std::vector<double>& values) {
@@ -47,7 +47,7 @@ double distance(std::vector<double> a, const std::vector<double>& b) {
   return norm(a);
 }
 
-/// ||a - b|| / ||b||, and 0 where both are zero.
+/// ||a - b|| / ||b||, and 0 if a and b are equal.
 double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   const double off = distance(a, b);
   return off == 0 ? 0 : off / norm(b);
@@ -64,9 +64,9 @@ double largest_difference(const Gradients& a, const Gradients& b) {
 }
 
 /// The allowed difference in f32, relative to the gradient's norm. The k-th of n additions rounds a sum of
-/// about k/n of the gradient to 24 bits. These errors are independent, so that their sum grows with the
-/// square root of n: about sqrt(n) / 3 * 2^-24; three times that is allowed. The 1e-6 is for the sums over a
-/// batch's samples, which also depend on the order of additions.
+/// about k/n of the gradient to 24 bits. These errors are independent, so their sum grows with the square
+/// root of n: about sqrt(n) / 3 * 2^-24; three times that is allowed. The 1e-6 is for the sums over the
+/// samples of a micro-batch, which also depend on the order of additions.
 double allowed_difference(std::size_t pieces) {
   return std::max(1e-6, std::sqrt(static_cast<double>(pieces)) * 0x1p-24);
 }
@@ -87,7 +87,7 @@ class Example {
   void set_recompute(bool on) { model_->set_recompute(on ? 4 : 0); }  // segments of two layers
   void ignore(std::int64_t sample) { labels_[static_cast<std::size_t>(sample)] = kIgnored; }
 
-  /// Non-ignored targets in these micro-batches.
+  /// The number of non-ignored targets in these micro-batches.
   std::int64_t targets(const Pieces& pieces) const {
     std::int64_t count = 0;
     for (const MicroBatch& piece : pieces) {
@@ -118,7 +118,7 @@ class Example {
     for (const MicroBatch& piece : pieces) backward(piece, loss_of(piece));
     return gradients();
   }
-  /// The correct way: every sum of losses over the window's number of targets.
+  /// The correct way: each micro-batch's sum of losses is divided by the window's number of targets.
   Gradients accumulate(const Pieces& pieces) {
     AccumulationWindow window;
     window.begin(targets(pieces));
@@ -155,7 +155,7 @@ struct Element {
   std::size_t parameter, index;
 };
 
-/// The largest element of the last layer's weight gradient.
+/// The element of the last layer's weight gradient with the largest magnitude.
 Element element_to_follow(const Example& example, const Gradients& gradients) {
   std::size_t parameter = 0;
   while (example.parameters()[parameter].tensor->dims() != 2) ++parameter;
@@ -225,8 +225,8 @@ void print_parameters(Example& example, const Pieces& pieces) {
       allowed);
 }
 
-/// Each micro-batch's mean over the number of micro-batches: correct only if all have the same number of
-/// targets.
+/// Each micro-batch's mean, divided by the number of micro-batches: correct only if all have the same number
+/// of targets.
 LossOf mean_over_steps(const Pieces& pieces) {
   const auto steps = static_cast<double>(pieces.size());
   return [steps](const MicroBatch&) { return CrossEntropyOptions{.divisor = steps}; };
@@ -320,8 +320,7 @@ void show(const Options& options) {
 int main(int argc, char** argv) {
   CommandLine app(
       "Compares the gradients of one batch of MNIST images with those accumulated over its micro-batches, "
-      "step "
-      "by step.\nExample: accumulate --batch-size 80 --micro-batch 10");
+      "step by step.\nExample: accumulate --batch-size 80 --micro-batch 10");
   Options options;
 
   app.option("--batch-size", between(options.batch, 1, 60000), "images in the batch");

@@ -20,7 +20,7 @@ namespace {
 
 using namespace ringtape;
 
-/// The rows of a file, a step at a time.
+/// Reads the rows of a file, one step at a time.
 class StepReader {
  public:
   explicit StepReader(const std::string& name) : name_(name), file_(name) {
@@ -29,7 +29,7 @@ class StepReader {
     check(next_.has_value(), "{} is empty, expected the rows of --record-values", name);
   }
 
-  /// The rows of the next step; none at the end.
+  /// The rows of the next step; empty at the end of the file.
   std::vector<ValueRow> next() {
     std::vector<ValueRow> rows;
     while (next_ && (rows.empty() || next_->step == rows.front().step)) {
@@ -85,8 +85,8 @@ Place place_of(const ValueRow& row) {
   return {row.micro_batch, row.place, row.kind};
 }
 
-/// Whether the operations of a step worked on equal numbers of samples. Where accumulation or several ranks
-/// have cut the batch, only parameters can be compared.
+/// Whether the operations of a step had the same shapes in both runs. If accumulation or several ranks
+/// divided the batch differently, only parameters can be compared.
 bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::map<Place, const ValueRow*>& rows_b) {
   return step_a.size() == rows_b.size() && std::all_of(step_a.begin(), step_a.end(), [&](const ValueRow& a) {
            const auto b = rows_b.find(place_of(a));
@@ -94,7 +94,7 @@ bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::map<Plac
          });
 }
 
-/// The text of the first difference of a step, or empty.
+/// A text about the first difference in a step; empty if there is none.
 std::string first_difference(const std::vector<ValueRow>& step_a, const std::vector<ValueRow>& step_b,
                              double tolerance, Counts& counts) {
   std::map<Place, const ValueRow*> rows_b;
@@ -134,13 +134,13 @@ int main(int argc, char** argv) {
   double tolerance = 0;
   bool differ = false;
   CommandLine line(
-      "Finds the first values in which two training runs differ, from their files of --record-values. Ends "
-      "with 0 if they agree, else with 1, also where one of them has fewer steps.\n"
+      "Finds the first values in which two training runs differ, from their files of --record-values. The "
+      "exit status is 0 if they agree, else 1, also if one of them has fewer steps.\n"
       "Example: compare_runs a.jsonl b.jsonl --tolerance 1e-5");
   line.file("first", first, "the file of the first run").required();
   line.file("second", second, "the file of the second run").required();
   line.option("--tolerance", between(tolerance, 0, 1e6),
-              "difference allowed, as a multiple of a tensor's largest magnitude; 0: equal bits");
+              "allowed difference, as a multiple of a tensor's largest magnitude; 0: all bits must be equal");
   const int status = line.run(argc, argv, [&] {
     StepReader a(first), b(second);
     Counts counts;

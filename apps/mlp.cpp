@@ -12,9 +12,8 @@ void MlpOptions::add_flags(CommandLine& flags) {
   flags.option("--hidden", between(hidden, 1, 1 << 20), "sizes of the hidden layers, such as 256,128");
   flags.option(
       "--recompute", not_negative(recompute),
-      "divide the hidden layers into segments of this many, keep only each segment's input and compute "
-      "the rest again in backward: less memory from 2 on, more time, bit-identical results; 0: "
-      "keep everything");
+      "divide the hidden layers into segments of this many, keep only each segment's input and recompute "
+      "the rest in backward: less memory from 2 on, more time, bit-identical results; 0: keep everything");
 }
 
 void MlpOptions::set_model(Task& task, std::int64_t inputs, std::int64_t outputs) const {

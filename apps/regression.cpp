@@ -20,7 +20,7 @@ struct Split {
   TensorDataset train, test;
 };
 
-/// A random fifth of the rows is the test set.
+/// Takes a random fifth of the rows as the test set. Throws Error for fewer than 5 rows.
 Split split(const TensorDataset& table, const std::string& name, std::uint64_t seed) {
   const std::int64_t rows = table.size();
   check(rows >= 5, "{}: has {}, expected at least 5, as a fifth is the test set", name, counted(rows, "row"));
@@ -34,7 +34,8 @@ Split split(const TensorDataset& table, const std::string& name, std::uint64_t s
   return {shuffled.slice(test_rows, rows - test_rows), shuffled.slice(0, test_rows)};
 }
 
-/// Shifts and scales every feature to mean 0 and variance 1 over the training rows; a constant one becomes 0.
+/// Shifts and scales every feature to mean 0 and variance 1 over the training rows; a constant feature
+/// becomes 0.
 void standardise(const Split& data) {
   const Tensor& train = data.train.all_features();
   const Tensor& test = data.test.all_features();

@@ -28,9 +28,9 @@ int rank_or_0() {
   }
 }
 
-/// Prints an error on standard error. All ranks find a wrong command line or file. So rank 0 reports it at
-/// once, and the others after a delay in which the launcher ends them because rank 0 has ended: by default
-/// mpirun does so after a second.
+/// Prints an error on standard error. All ranks find a wrong command line or file, so rank 0 reports it at
+/// once, and the others after a delay, in which the launcher ends them because rank 0 has ended: mpirun does
+/// so after a second by default.
 void report_error(const char* error, const char* help = "") {
   constexpr std::chrono::milliseconds kTimeForRank0{1500};
   std::fflush(stdout);
@@ -38,7 +38,7 @@ void report_error(const char* error, const char* help = "") {
   std::fprintf(stderr, "error: %s%s\n", error, help);
 }
 
-/// The exit code of a program that has succeeded: 1, with an error, where its output cannot be written.
+/// The exit code of a program that has succeeded: 0, or 1, with an error, if its output cannot be written.
 int end_of_output() {
   std::cout.flush();
   if (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
@@ -46,12 +46,12 @@ int end_of_output() {
   return 1;
 }
 
-/// "--lr" of "--lr: ..." and of "--lr requires ...".
+/// "--lr" for "--lr: ..." and for "--lr requires ...".
 std::string first_word(const std::string& text) {
   return text.substr(0, text.find_first_of(": "));
 }
 
-/// The command line's error in the form of all other errors: expected and found.
+/// CLI11's error in the form of all other errors: expected and found.
 std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string text = error.what(), flag = first_word(text);
   const auto after = [&](const std::string& words) { return text.substr(text.find(words) + words.size()); };
@@ -82,7 +82,7 @@ std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
   return text;
 }
 
-/// Whether a text has all these words, one after the other.
+/// Whether a text contains all these words, in their order.
 bool names_all(const std::string& text, const std::vector<std::string>& words) {
   std::size_t at = 0;
   for (const std::string& word : words) {
@@ -214,7 +214,7 @@ void CommandLine::fail_without_command(const std::string& found) const {
 }
 
 int CommandLine::run(int argc, char** argv, const std::function<void()>& program) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit fails the write and does not end the process
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit fails and does not end the process
   std::function<void()> chosen = program;
   if (!commands_.empty()) app_->require_subcommand(0, 1);
   app_->callback([this, &chosen] {
@@ -233,7 +233,7 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     }
   });
   try {
-    // Before parsing: a --help after the command would hide what stands before it.
+    // Checked before parsing: a --help after the command would hide an error before it.
     const auto is_first_word = [&](const auto& command) { return command.first == argv[1]; };
     if (!commands_.empty() && argc > 1 && app_->get_option_no_throw(argv[1]) == nullptr &&
         std::none_of(programs_.begin(), programs_.end(), is_first_word)) {
@@ -250,7 +250,7 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     report_error(message_of(*app_, error).c_str(), " (--help lists the flags)");
     return 2;
   } catch (const std::system_error& error) {
-    // fmt::print() of what cannot be written.
+    // fmt::print() throws it if standard output cannot be written.
     if (std::ferror(stdout) != 0) return end_of_output();
     report_error(error.what());
     return 1;

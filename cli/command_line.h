@@ -15,24 +15,28 @@ class Option;
 
 namespace ringtape {
 
-/// One flag of a command line. Calls can be chained.
+/// One flag of a command line. Calls of its functions can be chained.
 class Flag {
  public:
   explicit Flag(CLI::Option* option) : option_(option) {}
 
+  /// It is an error if the flag is not given. Removes the default from --help.
   Flag& required();
-  /// An error if this flag is given without the other, or together with it.
+  /// It is an error if this flag is given without the other.
   Flag& needs(const Flag& other);
+  /// It is an error if both flags are given.
   Flag& excludes(const Flag& other);
   /// Replaces the text in --help.
   Flag& help(const std::string& text);
   /// Replaces INT or TEXT in --help.
   Flag& type_name(const std::string& text);
-  /// Omits the default from --help, or replaces it by this text.
+  /// Omits the default from --help.
   Flag& no_default();
+  /// Replaces the default in --help.
   Flag& default_text(const std::string& text);
   /// `--name` without a value means `--name TEXT`.
   Flag& value_may_be_left_out(const std::string& text);
+  /// Whether the command line, or CommandLine::set(), has set the flag.
   bool is_given() const;
 
  private:
@@ -43,7 +47,7 @@ class Flag {
 /// only cli/command_line.cpp includes because CLI11 takes seconds to compile.
 class CommandLine {
  public:
-  /// `description` is the beginning of --help.
+  /// `description` is printed at the top of --help.
   explicit CommandLine(const std::string& description);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -52,9 +56,9 @@ class CommandLine {
   /// Flags that are added after this call appear under this heading in --help.
   void group(const std::string& name);
 
-  /// `--name VALUE`, and for a bool the switch `--name`. The variable's value is the default. `value` may
-  /// also be an OptionValue, such as in_range(option_value(x), 0, 1). A name without dashes is an argument.
-  /// Words that the value can be are appended to `help` unless it names them, in their order.
+  /// Adds `--name VALUE`, or for a bool the switch `--name`. The variable's value is the default. `value` may
+  /// also be an OptionValue, such as in_range(option_value(x), 0, 1). A name without dashes is a positional
+  /// argument. The accepted words, if any, are appended to `help` unless it contains all of them in order.
   template <class T>
   Flag option(const std::string& name, T& value, const std::string& help) {
     return add(name, option_value(value), help);
@@ -65,23 +69,23 @@ class CommandLine {
   /// The name of a file or folder, as file_value() reads it; `type` appears in --help, such as "FILE".
   Flag file(const std::string& name, std::string& value, const std::string& help,
             const std::string& type = "FILE");
-  /// A flag that may be given several times: the texts, in their order, in place of those that are there.
+  /// A flag that may be given several times. Its texts replace the content of `values`, in their order.
   Flag repeated(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  /// A flag that was added before.
+  /// A flag that was added before; `name` has its dashes. CLI11 throws for an unknown name.
   Flag operator[](const std::string& name) const;
 
-  /// A command: `program NAME FLAGS`. Runs `program` if it is given; exactly one command is required, before
-  /// all flags.
+  /// Adds a command, called as `PROGRAM NAME FLAGS`, that runs `program`; returns the command line of its
+  /// flags. A program with commands requires exactly one, before all flags.
   CommandLine& command(const std::string& name, const std::string& description,
                        std::function<void()> program);
 
-  /// Sets a flag that was not given, as if the command line had it.
+  /// Sets a flag that was not given, as if it were on the command line.
   void set(const std::string& name, const std::string& text);
-  /// All flags with their values' texts, in the order of --help; --help itself is left out.
+  /// All flags with the texts of their values, in the order in which they were added; without --help.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// Called after the flags have been read, before the program runs; that of a command if the command is
-  /// given. An exception from it is reported as a wrong flag.
+  /// Calls `callback` after the flags are parsed, before the program runs. If a command is given, only the
+  /// callback of that command is called. An Error that it throws is reported as a wrong flag.
   void after_parsing(std::function<void()> callback);
 
   /// Parses the command line, runs `program` (or the command that was given), and prints an exception as one
@@ -107,12 +111,12 @@ class CommandLine {
   std::function<void()> after_parsing_;
 };
 
-/// Numbers from `low` to `high`.
+/// A number, or a list of numbers, from `low` to `high`, both inclusive.
 template <class T>
 OptionValue between(T& value, double low, double high) {
   return in_range(option_value(value), low, high);
 }
-/// One of these words, and some of them.
+/// One of these words; for a list, each element is one of them.
 OptionValue word(std::string& value, std::vector<std::string> words);
 OptionValue word(std::vector<std::string>& values, std::vector<std::string> words);
 

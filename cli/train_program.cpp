@@ -18,7 +18,7 @@ namespace {
 std::string help_of(const TrainerOption& option) {
   if (option.default_text.empty()) return option.help;
   const bool is_tuned = !option.value.write().empty();
-  return fmt::format("{} [{}{}]", option.help, is_tuned ? "of another optimizer than the default: " : "",
+  return fmt::format("{} [{}{}]", option.help, is_tuned ? "for other optimizers than the default: " : "",
                      option.default_text);
 }
 
@@ -51,22 +51,23 @@ void TrainProgram::add_flags() {
   Flag print_schedule = flags_.option("--print-schedule", print_schedule_,
                                       "print and draw the learning rate of this run, and do not train");
   flags_.group("Several ranks (mpirun, torchrun, srun)");
-  Flag show_launch = flags_.option("--show-launch", show_launch_,
-                                   "print which launcher was found, the rank, and why, and do not train");
+  Flag show_launch =
+      flags_.option("--show-launch", show_launch_,
+                    "print the launcher and the rank that were detected, and why, and do not train");
   Flag show_mesh =
       flags_.option("--show-mesh", show_mesh_,
-                    "print what each rank's place is among the ranks that divide the batch and the "
-                    "model, and do not train");
+                    "print the place of each rank among the ranks that divide the batch and the model, and "
+                    "do not train");
   Flag show_pipeline =
       flags_.option("--show-pipeline", show_pipeline_,
-                    "draw which stage of --pipeline-parallel computes which micro-batch when, and "
-                    "do not train");
+                    "draw when each stage of --pipeline-parallel computes each micro-batch, and do not "
+                    "train");
   show_pipeline.needs(flags_["--pipeline-parallel"]);
   std::vector<Flag> modes = {eval_only, print_schedule, show_launch, show_mesh, show_pipeline};
   for (std::size_t i = 0; i < modes.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) modes[i].excludes(modes[j]);
   }
-  // These modes have no such output.
+  // These modes do not write the outputs of training.
   for (const TrainerOption& option : options_of(options_)) {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
     const Flag flag = flags_["--" + option.name];
@@ -102,11 +103,11 @@ void TrainProgram::add_recipes() {
   std::vector<std::string> names;
   for (const Recipe& recipe : recipes_) names.push_back(recipe.name);
   flags_.option("--recipe", word(recipe_, names),
-                "a set of flags that train well together; flags of the command line override it");
+                "a set of flags that train well together; flags on the command line override it");
 }
 
-/// Gives each flag of the recipe its value, unless the command line has that flag. Another optimizer is an
-/// error, since the recipe's other flags are tuned for its own.
+/// Sets each flag of the recipe that the command line does not have. Another optimizer than the recipe's is
+/// an error, since the other flags are tuned for it.
 void TrainProgram::apply_recipe() {
   const auto recipe = std::find_if(recipes_.begin(), recipes_.end(),
                                    [&](const Recipe& candidate) { return candidate.name == recipe_; });
@@ -117,7 +118,8 @@ void TrainProgram::apply_recipe() {
   }
 }
 
-/// The program's settings are tuned for its default optimizer. Another one has its own, where none is given.
+/// The program's settings are tuned for its default optimizer. With another optimizer, settings that are not
+/// given get that optimizer's defaults.
 void TrainProgram::reset_tuned_settings() {
   OptimizerOptions& optimizer = options_.optimizer;
   if (optimizer.kind == default_optimizer_) return;
@@ -135,7 +137,7 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
   return flags_.run(argc, argv, [&] { train(make_task); });
 }
 
-/// Where an output of the training has failed, what the program writes itself is written all the same.
+/// If an output of training could not be written, the program's own outputs are still written.
 void TrainProgram::run_training(Trainer& trainer, const std::function<void(Trainer&)>& after_training) {
   std::optional<OutputError> failure;
   try {
@@ -164,7 +166,7 @@ void TrainProgram::train(const std::function<Task()>& make_task,
     fmt::print("{}", Trainer::pipeline_text_of_one_rank(std::move(task), options_));
     return;
   }
-  // A rank that trains would wait for one that does not.
+  // Must be the same on all ranks: a rank that trains would wait for one that does not.
   for (const auto& [flag, is_given] : {std::pair("--eval-only", eval_only_),
                                        {"--print-schedule", print_schedule_},
                                        {"--show-mesh", show_mesh_},

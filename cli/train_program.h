@@ -12,21 +12,22 @@
 
 namespace ringtape {
 
-/// Named options that were found to train well together: "--lr" and such, with their values.
+/// A named set of flags, such as "--lr", with values that were found to train well together.
 struct Recipe {
   std::string name;
   std::vector<std::pair<std::string, std::string>> flags;
 };
 
-/// The command line of a training program: a flag for each option of the trainer, and --eval-only,
-/// --print-schedule, --show-launch, --show-mesh and --show-pipeline. The program adds its own flags, and
-/// makes the task.
+/// The command line of a training program: a flag for each option of the trainer, and --eval-only, --recipe
+/// (if there are recipes), --print-schedule, --show-launch, --show-mesh and --show-pipeline. The program adds
+/// its own flags and makes the task.
 class TrainProgram {
  public:
   /// `defaults` are the initial options of this program.
   TrainProgram(const std::string& description, TrainerOptions defaults = {},
                std::vector<Recipe> recipes = {});
-  /// The same as a command of a program with several (CommandLine::command), which must outlive it.
+  /// The same for one command of a program with several commands (CommandLine::command). `command` must
+  /// outlive this object.
   TrainProgram(CommandLine& command, TrainerOptions defaults = {}, std::vector<Recipe> recipes = {});
 
   CommandLine& flags() { return flags_; }
@@ -34,8 +35,8 @@ class TrainProgram {
 
   /// Parses the command line and trains the task that `make_task` returns. Returns the exit code.
   int run(int argc, char** argv, const std::function<Task()>& make_task);
-  /// Trains that task, or does what a flag says instead. The other functions are called on every rank if it
-  /// trains, before and after.
+  /// Trains the task that `make_task` returns, or does what a flag such as --eval-only selects instead. The
+  /// other functions are called on every rank before and after training, and only if the program trains.
   void train(const std::function<Task()>& make_task,
              const std::function<void(Trainer&)>& before_training = nullptr,
              const std::function<void(Trainer&)>& after_training = nullptr) const;

@@ -1,5 +1,5 @@
-// Trains a multilayer perceptron on MNIST, with the whole loop visible. `mnist` in apps/ does the same by a
-// Trainer, with accumulation, mixed precision, schedules, checkpoints and several ranks.
+// Trains a multilayer perceptron on MNIST, with the whole loop visible. `mnist` in apps/ does the same with a
+// Trainer, which adds accumulation, mixed precision, checkpoints and several ranks.
 #include <ringtape/data/mnist.h>
 #include <ringtape/ringtape.h>
 

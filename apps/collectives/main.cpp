@@ -54,7 +54,7 @@ double value_of(int rank, std::int64_t i) {
   return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
 }
 
-/// The buffers of one size: `total` elements, of which each rank has a part.
+/// The buffers for one size: `total` elements, of which each rank has a part.
 class Buffers {
  public:
   Buffers(const Communicator& comm, DType dtype, std::int64_t elements)
@@ -76,10 +76,10 @@ class Buffers {
   Tensor input, output, input_part, output_part;
 };
 
-/// A measured operation. The size of a collective is that of its larger buffer.
+/// A measured operation. Its size is the size of its larger buffer.
 struct Collective {
   std::string name;
-  /// Bytes on the busiest link for each byte of the size, with n ranks: busbw / algbw.
+  /// With n ranks, the bytes on the busiest link per byte of the size: busbw / algbw.
   std::function<double(double n)> traffic;
   std::function<void(Communicator&, const Buffers&)> run;
   /// The tensor with the result; undefined on a rank without a result.
@@ -94,7 +94,7 @@ double sum_at(const Communicator& comm, std::int64_t i) {
   return sum;
 }
 
-/// All operations; the factors are those of nccl-tests (doc/PERFORMANCE.md there).
+/// All operations, with the busbw factors of nccl-tests (its doc/PERFORMANCE.md).
 std::vector<Collective> all_collectives(const Options& options) {
   const auto once = [](double) { return 1.0; };
   const auto all_but_own = [](double n) { return (n - 1) / n; };
@@ -108,7 +108,8 @@ std::vector<Collective> all_collectives(const Options& options) {
   const auto of_previous = [](const Communicator& c, std::int64_t i) {
     return value_of((c.rank() + c.size() - 1) % c.size(), i);
   };
-  // Rank r contributes its part of `input`; the result has each rank's values in that rank's part.
+  // In all_gather and gather, each rank sends its part of `input`; nullptr: the result has the values of each
+  // part's owner.
   const RingOptions ring{.segment_bytes = options.segment_bytes, .in_flight = options.in_flight, .trace = {}};
   return {
       {"all_reduce", twice, [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); },
@@ -144,7 +145,7 @@ int owner_of(const Communicator& comm, std::int64_t total, std::int64_t i) {
   return rank;
 }
 
-/// A number combined over all ranks.
+/// Reduces a number over all ranks.
 std::int64_t over_ranks(Communicator& comm, std::int64_t number, ReduceOp op) {
   const Tensor tensor = from_vector(std::vector<std::int64_t>{number}, {1}, comm.device());
   comm.all_reduce(tensor, op).wait();
@@ -154,7 +155,7 @@ std::int64_t over_ranks(Communicator& comm, std::int64_t number, ReduceOp op) {
 /// Runs the operation once on fresh buffers; returns the number of wrong elements of the result, over all
 /// ranks.
 std::int64_t count_wrong(Communicator& comm, const Collective& collective, const Buffers& buffers) {
-  // These two read `output`.
+  // These two operate on `output` in place.
   const bool in_place = collective.name == "ring_all_reduce" || collective.name == "broadcast";
   Tensor output = buffers.output;
   output.copy_from(in_place ? buffers.input : zeros(output.shape(), output.dtype(), output.device()));
@@ -174,7 +175,7 @@ std::int64_t count_wrong(Communicator& comm, const Collective& collective, const
   return over_ranks(comm, wrong, ReduceOp::sum);
 }
 
-/// Seconds for one call, of the slowest rank.
+/// The mean seconds of a call on the slowest rank.
 double time_of(Communicator& comm, const Collective& collective, const Buffers& buffers, int iterations) {
   collective.run(comm, buffers);
   Stream::current(comm.device()).synchronize();
@@ -241,7 +242,7 @@ void show_ring(Communicator& comm, const Options& options) {
 void check_sizes(const Options& options) {
   check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
         options.min_bytes, options.max_bytes);
-  // The least memory of a rank: input and output, and the values of one of them twice in double precision.
+  // The least memory of a rank: input and output, and the values of one buffer twice in double precision.
   const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
   const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
   const double memory =
@@ -295,20 +296,22 @@ int main(int argc, char** argv) {
              "operations to measure, separated by commas [all]")
       .no_default();
   app.option("--dtype", word(options.dtype, {"f32", "f16", "bf16"}), "dtype of the elements");
-  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size");
-  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size");
-  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed as one interval");
+  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size in bytes");
+  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size in bytes");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "number of calls in a timed interval");
   app.option("--segment-bytes", between(options.segment_bytes, 1, 1LL << 36),
              "ring_all_reduce: bytes of a segment");
   app.option("--in-flight", between(options.in_flight, 1, 1024),
              "ring_all_reduce: number of segments in flight");
   app.option("--comm-timeout", between(options.comm_timeout, 0.1, 1e6),
-             "timeout of an operation in seconds; a timeout ends the run");
+             "timeout of an operation between ranks in seconds; a timeout ends the run");
   app.option("--slow-link", option_value(options.slow_link),
              "delay messages between ranks on CPUs as on a link of this latency and bandwidth, "
              "such as 100,250: 100 microseconds and 250 MB/s");
-  app.option("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
-  app.option("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
+  app.option("--show-launch", options.show_launch,
+             "print the launcher and the rank that were detected, and why");
+  app.option("--trace-ring", options.trace_ring,
+             "print the chunk that each rank sends in each step of ring_all_reduce");
   app.file("--svg", options.svg, "draw the ring's steps to this file").needs(app["--trace-ring"]);
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&options] { run_ranks(options); });

@@ -12,10 +12,10 @@
 namespace ringtape {
 namespace {
 
-constexpr int kElements = 4;    // of a chunk
-constexpr int kMostRanks = 24;  // f32 is exact for sums of 24 powers of two
+constexpr int kElements = 4;    // in a chunk
+constexpr int kMostRanks = 24;  // f32 represents the sums of 2^0 to 2^23 exactly
 
-/// The sum in each chunk of this rank. The values of rank r are 2^r, so the bits of a sum are its ranks.
+/// The sum in each chunk on this rank. The values of rank r are 2^r, so the bits of a sum tell its ranks.
 std::vector<std::int64_t> held_by(const Tensor& tensor, int world_size) {
   const std::vector<double> values = tensor.to_doubles();
   std::vector<std::int64_t> held;
@@ -56,7 +56,7 @@ std::string table_of(const RingTrace& trace, int step) {
 
 constexpr int kCellHeight = 24, kRowHeight = 58, kTop = 56, kLeft = 66, kGap = 46;
 
-/// Wide enough for the names of all ranks except one.
+/// Wide enough for the numbers of all ranks but one.
 int cell_width(const RingTrace& trace) {
   return std::max(34, 14 * trace.world_size);
 }
@@ -107,8 +107,8 @@ RingTrace trace_ring(Communicator& comm) {
   check(size >= 2 && size <= kMostRanks, "--trace-ring: found {}, expected 2 to {}", counted(size, "rank"),
         kMostRanks);
   const Tensor tensor = full({size * kElements}, 1 << comm.rank(), DType::f32, comm.device());
-  // For each step: the chunk that is sent, its elements, and the sums in all chunks; after the last step the
-  // sums once more.
+  // For each step: the chunk that is sent, its number of elements, and the sums in all chunks; after the last
+  // step, the sums once more.
   std::vector<std::int64_t> own;
   const auto note = [&](std::int64_t chunk, std::int64_t elements) {
     own.push_back(chunk);

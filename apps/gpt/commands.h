@@ -2,7 +2,7 @@
 
 #include "cli/command_line.h"
 
-/// The commands of apps/gpt, each in a file of its own.
+/// The commands of `gpt`, one file for each.
 namespace ringtape::gpt {
 
 void add_train_command(CommandLine& app);

@@ -14,8 +14,8 @@
 namespace ringtape::gpt {
 namespace {
 
-/// The lines of a file, none of which may be empty; without the mark at the beginning and the carriage
-/// returns at the ends that Windows writes.
+/// The lines of a file, none of which may be empty, without the byte order mark and the carriage returns that
+/// Windows writes.
 std::vector<std::string> lines_of(const std::string& file) {
   const std::string text = read_text(file), mark = "\xEF\xBB\xBF";
   std::vector<std::string> lines = split(text.substr(text.starts_with(mark) ? mark.size() : 0), '\n');
@@ -30,18 +30,20 @@ std::vector<std::string> lines_of(const std::string& file) {
 struct GenerateCommand {
   explicit GenerateCommand(CommandLine& flags) {
     flags.file("--model", model, "folder of the model", "DIR").required();
-    flags.repeated("--prompt", prompts,
-                   "the beginning of the text; given several times, a text is written for each [a new line]");
-    flags.file("--prompts", file, "file with a beginning in each line, instead").excludes(flags["--prompt"]);
+    flags.repeated(
+        "--prompt", prompts,
+        "the beginning of the text; if given several times, a text is written for each [a new line]");
+    flags.file("--prompts", file, "file with a prompt in each line, instead of --prompt")
+        .excludes(flags["--prompt"]);
     flags.option("--tokens", between(options.tokens, 1, 1e9), "tokens to write");
     flags.option("--temperature", between(options.sampling.temperature, 0, 1e9),
-                 "divides the logits; 0: always the likeliest token");
-    flags.option("--top-k", not_negative(options.sampling.top_k), "only the likeliest tokens; 0: all");
+                 "divisor of the logits; 0: always the likeliest token");
+    flags.option("--top-k", not_negative(options.sampling.top_k),
+                 "draw only from this number of likeliest tokens; 0: all");
     flags.option("--top-p", between(options.sampling.top_p, 1e-9, 1),
-                 "only the likeliest tokens of this probability in all");
-    flags.option(
-        "--seed", options.sampling.seed,
-        "seed of the random numbers; each further text has the next seed, as if written alone with it");
+                 "draw only from the likeliest tokens whose probabilities add up to this (nucleus sampling)");
+    flags.option("--seed", options.sampling.seed,
+                 "seed of the random numbers; the n-th text has this seed + n - 1");
     flags.option("--stop", stop, "text at which to stop");
     flags.option("--device", device, "cpu, cuda, cuda:N or auto");
   }
@@ -50,7 +52,7 @@ struct GenerateCommand {
     const TokenSampler check_options(options.sampling);
     const std::vector<std::string> all = file.empty() ? prompts : lines_of(file);
     const TextModel loaded = load_text_model(model);
-    // Before any text: a prompt that is wrong should not be found after minutes.
+    // Check all prompts before the first text, which may take minutes.
     std::vector<std::vector<std::int32_t>> tokens;
     for (const std::string& prompt : all) {
       tokens.push_back(loaded.tokenizer->encode(prompt));

@@ -1,4 +1,4 @@
-// A GPT: trains it on a text, and writes text with it.
+// Trains a GPT on a text, and writes text with it.
 #include "apps/gpt/commands.h"
 
 int main(int argc, char** argv) {

@@ -51,7 +51,7 @@ TextModel load_text_model(const std::filesystem::path& folder, std::optional<dou
   TextModel loaded{load_gpt(folder, dropout), load_tokenizer(folder)};
   const std::int64_t tokens = loaded.tokenizer->vocabulary_size();
   const std::int64_t rows = loaded.model->options().vocabulary;
-  // Models with GPT-2's tokens are sometimes made with some rows more, up to a round number.
+  // Models with GPT-2's tokens often have more rows, up to a round number such as 50304.
   constexpr std::int64_t kMostMore = 1000;
   const bool is_gpt2 = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
   check(tokens == rows || (is_gpt2 && tokens < rows && rows - tokens <= kMostMore),
@@ -81,7 +81,7 @@ std::string read_text(const std::string& file) {
 
 namespace {
 
-/// The result of `read`, whose errors get the file's name.
+/// The result of `read`; the messages of its errors get the file's name.
 template <class Read>
 auto of_file(const std::string& file, const Read& read) {
   try {

@@ -12,7 +12,7 @@
 namespace ringtape::gpt {
 namespace {
 
-/// A token as text in quotation marks; bytes that are no printable ASCII as \xNN.
+/// A token in quotation marks; bytes that are not printable ASCII appear as \xNN.
 std::string quoted(const std::string& token) {
   std::string text = "\"";
   for (const char c : token) {
@@ -33,7 +33,7 @@ struct TokenizeCommand {
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.file("--text", file, "file with the text [tinyshakespeare]");
-    Flag prompt_flag = flags.option("--prompt", prompt, "a text instead of the file");
+    Flag prompt_flag = flags.option("--prompt", prompt, "a text, instead of a file");
     prompt_flag.excludes(flags["--text"]);
     has_prompt = [prompt_flag] { return prompt_flag.is_given(); };
     flags.file("--model", model, "folder of a model, for its tokenizer", "DIR")

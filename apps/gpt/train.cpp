@@ -59,19 +59,18 @@ struct TrainCommand {
     flags.option("--dropout", between(model.options.dropout, 0, 0.99), "probability of dropout");
     flags.option(
         "--recompute", not_negative(recompute),
-        "keep only the input of each segment of this many blocks and compute the rest again in backward; "
-        "0: keep everything");
+        "keep only the input of each segment of this many blocks and recompute the rest in backward; 0: keep "
+        "everything");
     flags.group("Low-rank adaptation");
     flags.option(
         "--lora-rank", not_negative(lora.rank),
-        "train two factors of this rank for the weights of each linear layer, and nothing else: their "
-        "product is added to the weights; the saved model has the sums. 0: train the weights "
-        "themselves");
+        "train only two factors of this rank for the weights of each linear layer of --lora-targets: their "
+        "product is added to the weights; the saved model has the sums. 0: train the weights themselves");
     flags
         .option("--lora-alpha", between(lora.alpha, 1e-6, 1e9),
-                "the product is multiplied by this over the rank")
+                "the product is multiplied by this value over the rank")
         .needs(flags["--lora-rank"]);
-    flags.option("--lora-targets", lora.targets, "names of the linear layers; * is any text")
+    flags.option("--lora-targets", lora.targets, "names of the linear layers; * stands for any text")
         .needs(flags["--lora-rank"]);
     flags.group("Text");
     flags.file("--text", text,
@@ -82,11 +81,11 @@ struct TrainCommand {
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
                  "steps between two evaluations on the validation text");
     flags["--epochs"].help(
-        "times that --steps-per-epoch steps are trained, each sample a part of the text at random");
+        "number of times that --steps-per-epoch steps are trained; samples are random parts of the text");
     Flag from_flag =
-        flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
+        flags.file("--from", from, "folder of a model to continue from, with its shape and tokenizer", "DIR");
     from_flag.excludes(flags["--tokenizer"]);
-    from_flag.excludes(flags["--recipe"]);  // which sets the shape
+    from_flag.excludes(flags["--recipe"]);  // a recipe sets the shape
     for (const char* name : ModelFlags::kNames) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
@@ -150,7 +149,7 @@ struct TrainCommand {
                                            .recompute = recompute,
                                            .compute = update.compute,
                                            .part = part});
-      if (lora.rank > 0) {  // the factors are small
+      if (lora.rank > 0) {  // gradients and state of the factors are small
         bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
       }
       return bytes;
@@ -166,7 +165,7 @@ struct TrainCommand {
             "--lora-rank cannot be used with --context-parallel");
       check(lora.rank == 0 || layers->stages() == nullptr,
             "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
-      // The loaded model itself goes to the run, whose ZeRO stage may shard it: another call makes another.
+      // The run gets the loaded model itself, and ZeRO may shard it; later calls make a new model.
       const bool is_loaded = loaded.model != nullptr && !layers->divides();
       const std::shared_ptr<GPT> made =
           is_loaded ? std::exchange(loaded.model, nullptr) : std::make_shared<GPT>(shape, layers);
@@ -178,8 +177,8 @@ struct TrainCommand {
     return task;
   }
 
-  /// FLOPs of a sequence. The weights that LoRA leaves alone have no gradient, a third of the products; how
-  /// many of them --freeze saves is not known here.
+  /// FLOPs of forward and backward for a sequence. With LoRA, the frozen weights have no gradient, which is a
+  /// third of the products. With --freeze or --train-only the number is unknown here.
   double training_flops() const {
     const ModelOptions& o = program.options().model;
     if (!o.freeze.empty() || !o.train_only.empty()) return 0;
@@ -189,7 +188,7 @@ struct TrainCommand {
   void finish(Trainer& trainer) {
     const std::shared_ptr<Module> whole = trainer.whole_model();
     if (whole != nullptr) write(static_cast<GPT&>(*whole));
-    constexpr double kSlowFlops = 1e8;  // a second
+    constexpr double kSlowFlops = 1e8;  // FLOP/s of a slow machine
     trainer.wait_for_first(static_cast<double>(samples) * forward_flops(shape, 1, 1) / kSlowFlops);
   }
 
@@ -235,7 +234,7 @@ struct TrainCommand {
   std::function<bool()> dropout_is_given;
   TextModel loaded;
   TransformerOptions shape;      // of the model
-  std::int32_t first_token = 0;  // of the text: the samples begin with it
+  std::int32_t first_token = 0;  // of the text; generated samples begin with it
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace ringtape::gpt {
 void write_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                 const GenerationOptions& options, const std::string& stop,
                 const std::function<void(const std::string& piece)>& write) {
-  bool has_begun = false;  // the prompt appears with the first token: an error comes before
+  bool has_begun = false;  // the prompt is written with the first token, so that errors come before it
   StreamingDecoder decoder(tokenizer);
   std::string written;
   std::string beginning;

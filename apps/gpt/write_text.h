@@ -10,12 +10,12 @@
 
 namespace ringtape::gpt {
 
-/// Passes a prompt, given as tokens, and its continuation to `write`, token by token. Ends where `stop`,
-/// unless empty, has appeared in the continuation, and at the tokenizer's end of a text.
+/// Passes a prompt, given as tokens, and its continuation to `write`, piece by piece. Stops when the
+/// continuation contains `stop`, unless that is empty, and at the tokenizer's end-of-text token.
 void write_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                 const GenerationOptions& options, const std::string& stop,
                 const std::function<void(const std::string& piece)>& write);
-/// The same to standard output, with a new line at the end.
+/// The same to standard output, with a newline at the end.
 void print_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                 const GenerationOptions& options, const std::string& stop = "");
 

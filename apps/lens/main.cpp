@@ -1,4 +1,4 @@
-// Shows the cost of kernels on a GPU, in a profiler's counters, on a machine without a GPU.
+// Counts what kernels cost on a GPU, as a profiler's counters do, on a machine without a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using namespace ringtape;
 using analysis::KernelReport;
 
-/// The analysis of some launches, and the error of their result (ladders::Trial::error).
+/// The analysis of some launches, and the error of their result (ladders::error_of()).
 struct Watched {
   std::vector<KernelReport> reports;
   double error = 0;
@@ -32,8 +32,8 @@ Watched analyse(const ladders::Trial& trial, int rung) {
   return {analysis.reports(), error};
 }
 
-/// Ends the program with an error if a kernel's result is wrong. Call it after its counters have been
-/// printed.
+/// Throws Error if a kernel's result is wrong or the analysis found a fault. Call it after printing the
+/// counters.
 void check_right(const std::string& name, const Watched& watched) {
   std::fflush(stdout);
   check(watched.error <= 1, "{} computes a wrong result: the error is {} times the rounding error allowed",

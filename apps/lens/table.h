@@ -6,9 +6,9 @@
 
 namespace ringtape {
 
-/// The rows that `lens` prints: the total cost of some launches.
+/// Prints the header of the table of `lens`.
 void print_lens_header(const std::string& first_column);
-/// With `remark` at the end of the line.
+/// Prints a row: the total counters of a kernel's launches, and `remark` at the end of the line.
 void print_lens_row(const std::string& name, const analysis::Totals& totals, const std::string& remark);
 
 }  // namespace ringtape

@@ -7,15 +7,16 @@
 
 namespace ringtape::planner {
 
-/// A number of bytes, and its text on the command line: "16GB".
+/// A number of bytes, and its text on the command line, such as "16GB".
 struct Bytes {
   std::uint64_t number = 0;
   std::string text;
 };
 
+/// A whole number with a unit.
 OptionValue option_value(Bytes& bytes);
 
-/// Throws Error that names the flag for a number out of range.
+/// The number. Throws Error that names the flag if it is out of range.
 std::int64_t bytes_of(const char* flag, const Bytes& given);
 
 }  // namespace ringtape::planner

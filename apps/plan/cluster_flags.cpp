@@ -11,13 +11,15 @@ void ClusterFlags::add(CommandLine& app) {
   app.option("--cluster", name_, names);
 
   app.option("--ranks-per-node", between(ranks_per_node_, 1, kLargestSize), "ranks in a node");
-  app.option("--intra-node-latency", between(intra_node_us_, 0, 1e7), "us of a message inside a node");
+  app.option("--intra-node-latency", between(intra_node_us_, 0, 1e7),
+             "latency of a message inside a node in us");
   app.option("--intra-node-bandwidth", between(intra_node_gb_, 1e-6, 1e6),
              "GB/s out of a rank inside its node");
-  app.option("--inter-node-latency", between(inter_node_us_, 0, 1e7), "us of a message between nodes");
+  app.option("--inter-node-latency", between(inter_node_us_, 0, 1e7),
+             "latency of a message between nodes in us");
   app.option("--inter-node-bandwidth", between(inter_node_gb_, 1e-6, 1e6),
              "GB/s out of a node, all adapters together");
-  app.option("--call-us", between(call_us_, 0, 1e7), "us of startup for each collective");
+  app.option("--call-us", between(call_us_, 0, 1e7), "startup time of each collective in us");
 }
 
 Cluster ClusterFlags::cluster() const {

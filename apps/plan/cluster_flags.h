@@ -9,11 +9,11 @@
 
 namespace ringtape::planner {
 
-/// The flags of a cluster: a preset, and changes to it.
+/// The flags of a cluster: a preset, and constants that replace those of the preset.
 class ClusterFlags {
  public:
   void add(CommandLine& app);
-  /// The preset, with the constants given on the command line. Throws Error for a preset that there is not.
+  /// The preset, with the constants given on the command line. Throws Error for an unknown preset.
   Cluster cluster() const;
 
  private:

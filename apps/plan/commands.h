@@ -2,7 +2,7 @@
 
 #include "cli/command_line.h"
 
-/// The commands of `plan`, one file for each: flags, and the text or JSON of the plan.
+/// The commands of `plan`, one file for each: its flags, and the output of the plan as text or JSON.
 namespace ringtape::planner {
 
 void add_batch_command(CommandLine& app);

@@ -39,12 +39,11 @@ void add_flags(CommandLine& app, Options& options) {
   app.group("Memory");
   app.option("--memory", option_value(options.memory),
              "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); required "
-             "to run the "
-             "MLP on a CPU");
+             "to run the model on a CPU");
   Flag state = app.option("--state", option_value(options.state),
                           "bytes of parameters, gradients and optimizer state of any model");
   Flag sample = app.option("--sample", option_value(options.sample),
-                           "bytes of activations for each sample of a micro-batch");
+                           "bytes of activations of each sample in a micro-batch");
   state.needs(sample);
   sample.needs(state);
 
@@ -125,7 +124,7 @@ FitResult fit_by_trying(const Options& options, std::int64_t most) {
   return result;
 }
 
-/// The plan with the largest micro-batch; alternatives must also fit.
+/// The plan with the largest micro-batch; the alternatives are restricted to micro-batches that fit.
 BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
   BatchPlan plan = plan_batch(request);
   std::erase_if(plan.exact, [&](const BatchShape& shape) { return shape.micro_batch > largest; });

@@ -42,9 +42,9 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--step-epochs", between(schedule.step_epochs, 1, kLargestSize),
              "epochs between two decays of step");
   app.option("--gamma", between(schedule.gamma, 0, 1e30), "factor of each decay of step");
-  app.option("--warmup", warmup_value(schedule.warmup), "steps of warm-up; auto: a length for the batch");
+  app.option("--warmup", warmup_value(schedule.warmup), "steps of warm-up; auto: a suggested length");
   app.option("--warmup-shape", option_value(schedule.warmup_shape),
-             "linear or quadratic increase, or constant at a third");
+             "linear or quadratic increase, or constant at a third of the rate");
   app.group("Output");
   add_json_flag(app, options.json);
 }
@@ -54,7 +54,7 @@ void check_schedule(const ScheduleOptions& schedule) {
   TrainerOptions run;
   const std::int64_t base_batch = run.schedule.base_batch;
   run.schedule = schedule;
-  run.schedule.base_batch = base_batch;  // its default differs from that of the trainer
+  run.schedule.base_batch = base_batch;  // the default here differs from the trainer's
   check_options(run);
 }
 

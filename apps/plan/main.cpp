@@ -1,9 +1,9 @@
-// Plans a training run by arithmetic that is shown.
+// Plans a training run, and shows the arithmetic.
 #include "apps/plan/commands.h"
 
 int main(int argc, char** argv) {
   ringtape::CommandLine app(
-      "Plans a training run by arithmetic that is shown.\n"
+      "Plans a training run, and shows the arithmetic.\n"
       "Example: plan batch --batch-size 1000 --micro-batch 2 --ranks 128\n"
       "plan COMMAND --help lists the flags of a command.");
   ringtape::planner::add_batch_command(app);

@@ -49,9 +49,8 @@ void add_model_flags(CommandLine& app, Options& options) {
 
   const Flag layers = options.sizes.add(app).excludes(mlp);
   app.option("--attention", word(options.attention, {"plain", "tiled"}),
-             "plain: its activations by the papers' formulas; tiled: the state and activations of this "
-             "framework's "
-             "GPT, which keeps nothing of T x T")
+             "plain: activations by the papers' formulas; tiled: state and activations of this framework's "
+             "GPT, which keeps no T x T tensors")
       .needs(layers);
   app.option("--recompute-granularity", named_option_value(options.granularity, kGranularities),
              "recomputation by the papers' formulas: none, selective (only attention scores) or full [none]")
@@ -62,11 +61,11 @@ void add_model_flags(CommandLine& app, Options& options) {
       .excludes(mlp)
       .excludes(layers);
   app.option("--trained-share", between(options.transformer.trained_share, 0, 1),
-             "trained fraction of --parameters or a transformer's, up to 1 [1]")
+             "trained fraction of --parameters or of a transformer's parameters, up to 1 [1]")
       .excludes(mlp)
       .no_default();
   app.option("--f32-gradients", options.transformer.f32_gradients,
-             "f32 gradients of --parameters or a transformer with any --dtype, as for an MLP")
+             "gradients of --parameters or a transformer are f32 with any --dtype, as for an MLP")
       .excludes(mlp);
 }
 
@@ -140,9 +139,8 @@ void add_memory_command(CommandLine& app) {
       "memory",
       "Computes the memory of one GPU: parameters, gradients, optimizer state, activations.\n"
       "Example: plan memory --mlp 784,256,10 --micro-batch 64\n"
-      "Example: plan memory --layers 48 --width 1600 --heads 25 --context 1024 --vocabulary 50257 --dtype "
-      "bf16 "
-      "--micro-batch 8 --zero 2 --ranks 64",
+      "Example: plan memory --layers 48 --width 1600 --heads 25 --context 1024 --vocabulary 50257 "
+      "--dtype bf16 --micro-batch 8 --zero 2 --ranks 64",
       [options] { plan(*options); });
   add_model_flags(command, *options);
   add_training_flags(command, *options);

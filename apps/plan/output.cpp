@@ -8,7 +8,7 @@ namespace ringtape::planner {
 
 void add_json_flag(CommandLine& app, std::string& file) {
   app.option("--json", file_or_dash_value(file),
-             "also write the plan as JSON to this file; -: print the JSON in place of the text");
+             "also write the plan as JSON to this file; -: print the JSON instead of the text");
 }
 
 void print_plan(const std::string& text, const Json& json, const std::string& file) {

@@ -40,7 +40,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   app.option("--optimizer", word(options.optimizer, optimizer_names()),
              "the optimizer, with the defaults of the training programs");
   app.option("--compress", word(options.compress, {"none", "bf16", "f16"}),
-             "dtype of gradients between ranks; leaves ZeRO out");
+             "dtype of gradients between ranks; excludes ZeRO");
   app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
 }
 
@@ -50,35 +50,38 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--ranks", between(request.ranks, 1, 100'000), "GPUs");
   app.option("--memory", option_value(options.memory),
              "memory of one GPU, such as 80GB (10^9) or 80GiB (2^30)");
-  app.option("--workspace-mib", between(options.workspace_mib, 0, 1 << 20),
-             "MiB of it that are not the model's; on a GPU Ringtape gives cuBLAS 32 for each stream");
+  app.option(
+      "--workspace-mib", between(options.workspace_mib, 0, 1 << 20),
+      "MiB of --memory that the model does not use; on a GPU Ringtape gives cuBLAS 32 for each stream");
   app.option("--flops", between(request.flops, 1, 1e21), "FLOP/s of a rank in matrix products");
-  app.option("--algorithm", options.algorithm, "of collectives: ring, tree or hierarchical");
+  app.option("--algorithm", options.algorithm, "algorithm of the collectives: ring, tree or hierarchical");
 
-  app.group("What is not searched");
-  app.option("--tensor-parallel", between(request.tensor, 1, 100'000), "ranks that divide each layer")
+  app.group("Sizes to fix instead of searching them");
+  app.option("--tensor-parallel", between(request.tensor, 1, 100'000),
+             "number of ranks that divide each layer")
       .no_default();
   app.option("--context-parallel", between(request.context, 1, 100'000),
-             "ranks that divide the tokens of a sequence")
+             "number of ranks that divide the tokens of a sequence")
       .no_default();
-  app.option("--pipeline-parallel", between(request.pipeline, 1, 100'000), "stages").no_default();
+  app.option("--pipeline-parallel", between(request.pipeline, 1, 100'000), "number of stages").no_default();
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize), "samples in a forward pass")
       .no_default();
   app.option("--sequence-parallel", named_option_value(request.sequence, {{"yes", true}, {"no", false}}),
-             "tensor ranks divide the tokens too, or --sequence-parallel no: they do not")
+             "tensor ranks divide the tokens too; --sequence-parallel no: they do not")
       .value_may_be_left_out("yes");
-  app.option("--pipeline-chunks", between(request.chunks, 1, 100), "parts of the model in each stage")
+  app.option("--pipeline-chunks", between(request.chunks, 1, 100),
+             "chunks of the model (virtual stages) in each stage")
       .no_default();
   app.option("--recompute", between(request.recompute, 0, kLargestSize),
-             "blocks in a segment, of which only the input is kept; 0: everything is kept")
+             "keep only the input of each segment of this many blocks; 0: keep everything")
       .no_default();
   app.option("--no-reshard", named_option_value(request.reshard, {{"yes", false}, {"no", true}}),
-             "ZeRO 3 keeps what a forward has gathered until its backward, or --no-reshard no: it does not")
+             "ZeRO 3 keeps what a forward has gathered until its backward; --no-reshard no: it does not")
       .value_may_be_left_out("yes");
   options.cluster.add(app);
   app.group("Output");
-  app.option("--show", between(options.show, 1, 1'000'000), "number of rows");
+  app.option("--show", between(options.show, 1, 1'000'000), "number of plans to print");
   add_json_flag(app, options.json);
 }
 
@@ -104,10 +107,10 @@ void add_parallel_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "parallel",
-      "Works out which mesh of tensor, context, pipeline and data ranks trains a GPT fastest: memory, "
-      "traffic and the time of a step of each, and why others do not fit.\n"
-      "The model's flags and those of what is not searched are those of gpt train, for the numbers of a "
-      "run.\n"
+      "Finds the mesh of tensor, context, pipeline and data ranks that trains a GPT fastest: prints memory, "
+      "traffic and step time of the best plans, and why others do not fit.\n"
+      "The flags of the model and of fixed sizes are those of gpt train: with them the command gives the "
+      "numbers of one run.\n"
       "Example: plan parallel --layers 32 --width 4096 --heads 32 --context 4096 --vocabulary 50257 --bias "
       "--ranks 64 --batch-size 512",
       [options] { plan(*options); });

@@ -32,19 +32,20 @@ struct Options {
   std::int64_t bucket_mib = 25, first_bucket_mib = 1;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
-  std::function<bool()> is_of_any_model;  ///< whether flags are given that take no layout from --layers
+  std::function<bool()> is_of_any_model;  ///< whether flags are given for which --layers sets no layout
   std::string svg;
   std::string json;
 };
 
-/// The ranks of a model. What each computes and sends then follows from the model.
+/// The flags of ranks that divide a model. What each rank computes and sends then follows from the model.
 void add_mesh_flags(CommandLine& app, Options& options) {
   app.group("Ranks that divide the model");
-  Flag tensor =
-      app.option("--tensor-parallel", between(options.tensor, 1, 100'000), "ranks that divide each layer");
+  Flag tensor = app.option("--tensor-parallel", between(options.tensor, 1, 100'000),
+                           "number of ranks that divide each layer");
   Flag context = app.option("--context-parallel", between(options.context, 1, 100'000),
-                            "ranks that divide the tokens of each sequence");
-  Flag pipeline = app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "stages");
+                            "number of ranks that divide the tokens of each sequence");
+  Flag pipeline =
+      app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "number of stages");
   Flag recompute = app.option("--recompute", between(options.recompute, 0, 100'000),
                               "keep only the input of each segment of this many blocks; 0: keep everything");
   Flag dtype = app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
@@ -60,7 +61,8 @@ void add_mesh_flags(CommandLine& app, Options& options) {
     return std::any_of(of_any_model.begin(), of_any_model.end(),
                        [&app](const char* flag) { return app[flag].is_given(); });
   };
-  app.option("--pipeline-chunks", between(options.chunks, 1, 100), "parts of the model in each stage")
+  app.option("--pipeline-chunks", between(options.chunks, 1, 100),
+             "chunks of the model (virtual stages) in each stage")
       .needs(pipeline);
   app.option("--sequence-parallel", options.sequence_parallel, "tensor ranks divide the tokens too")
       .needs(tensor);
@@ -80,7 +82,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   forward.needs(backward);
   backward.needs(forward);
   app.option("--batch-size", between(request.global_batch, 1, kLargestSize),
-             "samples in an update, divided by the ranks [each rank adds its own]")
+             "samples in an update, which the ranks divide [each rank adds its own]")
       .no_default();
 
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
@@ -88,7 +90,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   app.option("--context", between(request.sequence, 1, kLargestSize),
              "tokens of a sequence, which is a sample");
   app.option("--flops", between(request.flops, 1, 1e21),
-             "FLOP/s of a rank; 2 FLOPs per parameter and token forward, 4 backward; of a transformer "
+             "FLOP/s of a rank; a token takes 2 FLOPs per parameter forward and 4 backward; a transformer "
              "those of its matrix products")
       .excludes(forward)
       .excludes(backward);
@@ -103,7 +105,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--algorithm", options.algorithm, "ring, tree or hierarchical");
   app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
-             "MiB of gradients in the first");
+             "MiB of gradients in the first bucket");
   app.option("--segment-bytes", between(request.segment, 1, 1LL << 36), "bytes that a tree sends at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
              "bytes of a gradient in the all-reduce");
@@ -124,17 +126,18 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Stragglers and failures");
   app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
-             "standard deviation of a rank's compute time over its mean, 0 to 1");
+             "standard deviation of a rank's compute time, relative to the mean, 0 to 1");
   app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential");
-  app.option("--steps", between(request.steps, 1, 10'000), "number of steps in the mean");
+  app.option("--steps", between(request.steps, 1, 10'000),
+             "number of simulated steps, of which the mean is taken");
   app.option("--seed", request.jitter.seed, "seed of the jitter");
 
   Flag failures = app.option("--mtbf-hours", between(request.rank_mtbf_hours, 1, 1e9),
                              "mean time between failures of one rank, in hours [never]")
                       .no_default();
-  const Flag checkpoint =
-      app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6), "seconds of a checkpoint")
-          .needs(failures);
+  const Flag checkpoint = app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6),
+                                     "seconds to write a checkpoint")
+                              .needs(failures);
   failures.needs(checkpoint);
   app.option("--restart-seconds", between(request.restart, 0, 1e6),
              "seconds from a failure until training resumes [0]")
@@ -156,7 +159,7 @@ void add_output_flags(CommandLine& app, Options& options) {
              "without --ranks: 1, 2, 4, ... up to this number")
       .excludes(ranks);
   app.option("--messages-up-to", between(options.request.messages_up_to, 0, 4096),
-             "largest number of ranks with simulated messages; above it a closed form is used");
+             "largest number of ranks for which messages are simulated; above it closed formulas are used");
 
   app.file("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file");
   add_json_flag(app, options.json);
@@ -219,12 +222,10 @@ void add_scale_command(CommandLine& app) {
       "scale",
       "Simulates steps of training on increasing numbers of ranks, which divide the batch, and with "
       "--tensor-parallel, --context-parallel and --pipeline-parallel the model: the time of a step, and the "
-      "part of it spent "
-      "waiting for other ranks.\n"
+      "part of it spent waiting for other ranks.\n"
       "Example: plan scale --parameters 1300000000 --micro-batch 2 --context 4096 --svg scale.svg\n"
       "Example: plan scale --parameters 25000000 --forward-ms 60 --backward-ms 120 --gradient-bytes 4 "
-      "--micro-batch 32 "
-      "--cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256\n"
+      "--micro-batch 32 --cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256\n"
       "Example: plan scale --layers 80 --width 8192 --heads 64 --context 4096 --vocabulary 50257 "
       "--tensor-parallel 8 --pipeline-parallel 8 --accumulation 32",
       [options] { plan(*options); });

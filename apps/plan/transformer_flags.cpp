@@ -12,8 +12,8 @@ Flag TransformerFlags::add(CommandLine& app, bool with_context) {
     of_layers.needs(flag);
   };
   add_size("--width", sizes.hidden, "elements of a token's vector");
-  add_size("--heads", sizes.heads, "heads of the attention");
-  if (with_context) add_size("--context", sizes.sequence, "tokens of a sequence, which is a sample");
+  add_size("--heads", sizes.heads, "attention heads");
+  if (with_context) add_size("--context", sizes.sequence, "tokens in a sequence, which is a sample");
   add_size("--vocabulary", sizes.vocabulary, "size of its vocabulary");
   return of_layers;
 }

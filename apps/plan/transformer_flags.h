@@ -8,13 +8,13 @@
 
 namespace ringtape::planner {
 
-/// The flags of a transformer's sizes, which need each other: --layers, --width, --heads, --context,
-/// --vocabulary.
+/// The flags of a transformer's sizes: --layers, --width, --heads, --context and --vocabulary. Each needs the
+/// others.
 struct TransformerFlags {
-  std::optional<std::int64_t> layers;  ///< empty where no transformer is given
+  std::optional<std::int64_t> layers;  ///< empty if no transformer is given
   Transformer sizes;
 
-  /// Adds them, --context only if it is not there already; returns --layers.
+  /// Adds the flags, --context only with `with_context`; returns --layers.
   Flag add(CommandLine& app, bool with_context = true);
   bool are_given() const { return layers.has_value(); }
   Transformer model() const;
