@@ -27,7 +27,7 @@ Sizes deep(std::int64_t layers, std::int64_t width) {
   return sizes;
 }
 
-/// A training whose updates have several micro-batches.
+/// Training with several micro-batches in an update.
 class Training {
  public:
   Training(const Sizes& sizes, std::int64_t micro_batch, std::int64_t recompute, Device device)
@@ -69,7 +69,7 @@ std::string name_of(const Sizes& sizes) {
   return fmt::format("{}", fmt::join(sizes, "-"));
 }
 
-/// The memory of one model for several divisions of a batch.
+/// The memory of one model for several divisions of a batch into micro-batches.
 void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
   using enum MemoryCategory;
   struct Way {
@@ -101,7 +101,8 @@ void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
   fmt::print("\n");
 }
 
-/// Memory over time of two updates, the second with recomputation; also as a picture if a file is named.
+/// Memory over time during two updates, the second with recomputation; also as a picture if `svg_path` is
+/// given.
 void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch, std::int64_t steps,
               std::int64_t recompute, Device device, const std::string& svg_path) {
   const Sizes sizes = deep(layers, width);

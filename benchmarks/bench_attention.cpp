@@ -1,8 +1,8 @@
-// Times causal self-attention, forward and with the backward, at the lengths of training and of long
-// contexts. Beside each time is the floor: the FLOPs of the definition at the device's limit, two products of
-// T (T + 1) / 2 pairs in the forward and five in the backward. Our backward computes two of its products
-// twice (kernels/attention.h), and a tile on the diagonal is computed whole. In 16 bits the time with the
-// backward includes the conversions of qkv from f32 and of its gradient to f32.
+// Times causal self-attention, forward and with the backward, at sequence lengths of training and of long
+// contexts. Each time is compared with a floor: the FLOPs of the definition at the device's limit, two
+// products over T (T + 1) / 2 pairs of tokens in the forward and five in the backward. Our backward computes
+// two of its products twice (kernels/attention.h), and tiles on the diagonal are computed whole. In 16 bits,
+// the time with the backward includes the conversions of qkv from f32 and of its gradient to f32.
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "cli/command_line.h"
@@ -22,7 +22,7 @@ struct Problem {
   std::int64_t width;
 };
 
-// GPT-2's heads at batch 4 x 64 and 1 x 1024, then longer.
+// GPT-2's heads at batch 4 x 64 and 1 x 1024, then longer sequences.
 const Problem kProblems[] = {{4, 64, 12, 64}, {1, 1024, 12, 64}, {1, 4096, 12, 64}, {1, 16384, 1, 64}};
 
 ResultRow row_of(const std::string& name, const Problem& p, DType dtype, int products, double seconds,

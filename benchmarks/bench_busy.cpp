@@ -1,8 +1,8 @@
-// Times a training step on an idle machine and on a busy one: the same step without load, and beside busy
-// processes that compete for the cores, one per core. Threads that synchronize often in a step are slow when
-// one of them is descheduled while the others spin; docs/simt.md describes the library's measures against it.
-// The time is the mean over the steps of a round, since load delays only few steps, but by much; rounds with
-// and without load alternate.
+// Times a training step on an idle machine and on a busy one: the same step without load, and while busy
+// processes, one per core, compete for the cores. Threads that synchronise often in a step are slow when one
+// of them is descheduled while the others spin; docs/simt.md describes what the library does against it. The
+// time is the mean over the steps of a round, because load delays few steps, but by much; rounds with and
+// without load alternate.
 #include <fmt/ranges.h>
 #include <sched.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ using namespace ringtape;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::optional<int> processes;  // none: one per core
+  std::optional<int> processes;  // not set: one per core
   int rounds = 5;
   double round_seconds = 1;
   std::string json;
@@ -60,7 +60,7 @@ class BusyProcess {
   pid_t child_;
 };
 
-/// Mean seconds of a step, over `seconds` seconds.
+/// The mean seconds of a step, over about `seconds` seconds.
 double mean_step(MlpTraining& training, double seconds) {
   const Clock::time_point start = Clock::now();
   for (int steps = 1;; ++steps) {
@@ -70,7 +70,7 @@ double mean_step(MlpTraining& training, double seconds) {
   }
 }
 
-/// With a real-time policy (`chrt`) this process and the load would not compete.
+/// Sets the normal policy: with a real-time policy (`chrt`) this process and the load would not compete.
 void schedule_as_others() {
   const sched_param none{};
   check(sched_setscheduler(0, SCHED_OTHER, &none) == 0, "sched_setscheduler failed");

@@ -1,4 +1,4 @@
-// Times Ringtape's own GEMM against the vendor's, on the three products of a linear layer and on squares.
+// Times Ringtape's own GEMM and the vendor's on the three products of linear layers and on square matrices.
 #include <fmt/format.h>
 
 #include <vector>
@@ -30,7 +30,7 @@ void add_layer(std::vector<Shape3>& shapes, std::int64_t rows, std::int64_t in, 
   shapes.push_back({"dW += dY^T X", out, in, rows, true, false, 1});
 }
 
-/// A product of its own random matrices.
+/// A product of random matrices.
 class Product {
  public:
   Product(const Shape3& shape, DType dtype, Device device)

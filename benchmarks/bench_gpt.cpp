@@ -1,7 +1,8 @@
-// Times a GPT-2 of 124 M parameters with random weights: steps of training (forward, cross-entropy, backward,
-// AdamW) and, with --tokens, the generation of tokens one by one. Beside a step is the time of its matrix
-// products at the rate of a large one; beside a token, that of reading every weight once at the rate of a
-// copy. tests/long/gpt_against_others.py runs it beside other programs.
+// Times a GPT-2 of 124 M parameters with random weights: training steps (forward, cross-entropy, backward,
+// AdamW) and, with --tokens, the generation of tokens one by one. A step is compared with the time of its
+// matrix products at the device's highest measured rate (most_flops()); a token, with the time of reading
+// every weight once at the rate of a large copy. tests/long/gpt_against_others.py compares it with other
+// programs.
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,7 +62,7 @@ ResultRow time_steps(const Options& o, Device device, DType dtype) {
   return row;
 }
 
-/// Tokens after a prompt of 16.
+/// Times the generation of tokens after a prompt of 16.
 ResultRow time_tokens(const Options& o, Device device, DType dtype) {
   const double rate = copy_rate(device, large_copy_bytes(device));
   empty_cache(device);
@@ -105,10 +106,10 @@ int main(int argc, char** argv) {
   Options o;
   app.option("--device", o.device, "auto, cpu, cuda or cuda:N");
   app.option("--dtype", word(o.dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
-  app.option("--batch-size", between(o.batch, 1, 4096), "sequences of a step");
-  app.option("--context", between(o.context, 1, 1024), "tokens of a sequence, at most 1024");
-  app.option("--steps", between(o.steps, 0, 10000), "steps to time, after two; 0: none");
-  app.option("--tokens", between(o.tokens, 0, 1000), "tokens to generate, after two; 0: none");
+  app.option("--batch-size", between(o.batch, 1, 4096), "sequences in a step");
+  app.option("--context", between(o.context, 1, 1024), "tokens in a sequence, at most 1024");
+  app.option("--steps", between(o.steps, 0, 10000), "steps to time, after two to warm up; 0: none");
+  app.option("--tokens", between(o.tokens, 0, 1000), "tokens to generate, after two to warm up; 0: none");
   app.file("--json", o.json, kJsonHelp);
   app.after_parsing([&o] {
     check(o.steps > 0 || o.tokens > 0, "--steps and --tokens: expected one of them above 0, found 0 and 0");

@@ -1,6 +1,7 @@
-// Times every kernel except GEMM: the bytes it must move, the time of a copy of the same number of bytes, the
-// time of the kernel and the ratio of the two. On the CPU some rows have a second time: a plain vectorised
-// OpenMP loop for the same work. The kernels are those of the table in kernels/.
+// Times the kernels of the table in benchmarks/kernels/ for which it has sizes: all but matrix products,
+// attention and some variants. Prints the bytes that a kernel must move, the time of a copy of the same
+// number of bytes, the kernel's time and the ratio of the two; on the CPU, for some kernels, also the time of
+// a plain vectorised OpenMP loop for the same work.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +29,8 @@ using kernel_cases::Size;
 constexpr TimingOptions kTiming{.rounds = 15, .round_seconds = 2e-3};
 constexpr double kMostCopied = 512.0 * (1 << 20);
 
-/// Measures kernels, and prints a line for each with the time of its bytes at the device's copy rate, which
-/// is measured alternately with it.
+/// Measures kernels, and prints a line for each with its time and that of a copy of the same number of bytes,
+/// measured alternately.
 class Table {
  public:
   Table(Device device, const std::string& json)
@@ -100,7 +101,7 @@ void measure(const std::string& device_name, const std::string& json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Times Ringtape's kernels beside the limit of the memory.");
+  CommandLine app("Times Ringtape's kernels against the limit of memory bandwidth.");
   std::string device = "auto", json;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
   app.file("--json", json, kJsonHelp);

@@ -1,6 +1,6 @@
-// Times the data loader on MNIST: microseconds of a batch beside the time of copying its bytes, first without
-// other work (as fast as batches can be made), then with a training loop that keeps two threads busy between
-// batches.
+// Times the data loader on MNIST: microseconds per batch, and the time of copying its bytes for comparison.
+// First without other work, as fast as batches can be made, then with a training loop that keeps two threads
+// busy between batches.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct Cost {
   Times total;    // per batch of the epoch, without the steps
 };
 
-// Of five epochs with a step of `step_seconds` after each batch.
+// The cost over five epochs, with a step of `step_seconds` after each batch.
 Cost measure(DataLoader& loader, double step_seconds) {
   const auto batches = static_cast<double>(loader.batches_per_epoch());
   Cost cost;
@@ -56,7 +56,7 @@ Cost measure(DataLoader& loader, double step_seconds) {
   return cost;
 }
 
-// Seconds to copy the same number of rows in order.
+// Seconds to copy a batch's bytes from rows in their order.
 double copy_seconds(const TensorDataset& data, std::int64_t batch_size) {
   const auto bytes = static_cast<std::size_t>(batch_size) * data.features().bytes();
   std::vector<std::uint8_t> to(bytes);

@@ -1,4 +1,4 @@
-// Times MPI's own all-reduce, called directly: a reference for `collectives`, whose operations go through
+// Times MPI's own all-reduce, called directly: a reference for `collectives`, whose collectives run on
 // Ringtape's MPI thread.
 //
 //   OMP_NUM_THREADS=1 mpirun -n 2 bench_mpi
@@ -29,7 +29,7 @@ void check_mpi(int code, const char* call) {
   check(code == MPI_SUCCESS, "{} failed: code {}", call, code);
 }
 
-/// Mean seconds of a call, of the slowest rank.
+/// The mean seconds of a call on the slowest rank.
 double seconds_of_all_reduce(std::int64_t bytes, int iterations) {
   const auto elements = static_cast<int>(bytes / static_cast<std::int64_t>(sizeof(float)));
   const std::vector<float> from(static_cast<std::size_t>(elements), 1.5f);
@@ -79,9 +79,9 @@ void measure(const Options& options) {
 int main(int argc, char** argv) {
   CommandLine app("Times MPI's own all-reduce at doubling sizes.");
   Options options;
-  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 32), "smallest size");
-  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 32), "largest size");
-  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed as one interval");
+  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 32), "smallest size in bytes");
+  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 32), "largest size in bytes");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "number of calls in a timed interval");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(options); });
 }

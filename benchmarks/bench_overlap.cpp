@@ -1,15 +1,15 @@
-// Measures the cost of data parallelism in a step, and how much of it is hidden: by buckets that are reduced
-// during backward, by no_sync() under accumulation, by the gathers of ZeRO 1 during the next forward, and by
-// those of ZeRO 3, which are started one unit ahead. On ranks that share a machine, over a simulated slow
-// link:
+// Measures the cost of communication in a data-parallel step, and how much of it is hidden or saved: by
+// buckets that are reduced during backward, by no_sync() with accumulation, by ZeRO 1's gathers during the
+// next forward, and by ZeRO 3's gathers, which are started one unit ahead. On ranks that share a machine,
+// over a simulated slow link:
 //
 //   mpirun -n 2 bench_overlap
 //
 // Each time is a median, with the minimum and maximum. On a busy machine the figures would be invalid, so the
-// program ends with an error and no table if, by the scheduler, a rank that computed without communication
-// waited for a core for more than 5% of that time (profile/core_wait.h). The hidden fraction, (S - T) / (S -
-// C), is omitted if the ranges of its times overlap: if a step without communication (C) has taken as long as
-// one with all communication after backward (S).
+// program ends with an error and no table if, by the scheduler's count, a rank waited for a core for more
+// than 5% of the time in which it computed without communication (profile/core_wait.h). The hidden fraction
+// of a step that takes T is (S - T) / (S - C), with C for a step without communication and S for one with all
+// communication after backward. It is omitted if the ranges of C and S overlap.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -74,7 +74,7 @@ DataParallelOptions options_of(const Way& way, double bucket_mib) {
           .hook = nullptr};
 }
 
-/// A model that is trained in one of the ways on this rank's random samples.
+/// Trains a model in one of the ways on this rank's random samples.
 class Training {
  public:
   Training(const Way& way, const Options& options, const std::shared_ptr<Communicator>& all)
@@ -114,7 +114,7 @@ class Training {
   std::int64_t gradient_bytes() const { return arena_.size() * static_cast<std::int64_t>(sizeof(float)); }
   std::size_t buckets() const { return parallel_.buckets().size(); }
   bool communicates() const { return way_.communicates; }
-  /// Values are sent after an update, during the forward of the next.
+  /// Whether an update sends values during the forward of the next update.
   bool sends_afterwards() const { return way_.communicates && way_.zero == 1; }
 
  private:
@@ -133,12 +133,12 @@ class Training {
 };
 
 struct Measured {
-  Times times;                 ///< of each round, of the slowest rank
-  std::vector<double> hidden;  ///< of further rounds, the share of rank 0's communication, from its spans
+  Times times;                 ///< of the slowest rank in each round
+  std::vector<double> hidden;  ///< hidden share of rank 0's communication in further rounds, from its spans
 };
 
-/// Measures an update of each way alternately, so that changes of the machine over time affect all ways
-/// equally. Throws Error if the machine was too busy.
+/// Measures one update of each way in turn, so that changes of the machine's speed affect all ways equally.
+/// Throws Error if the machine was too busy.
 std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& comm,
                               int rounds) {
   std::vector<Measured> all(trainings.size());
@@ -168,13 +168,13 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
   return all;
 }
 
-/// The fraction of the communication's time that overlap hides: from the times of the step with overlap,
-/// without it, and without communication.
+/// The fraction of the communication's time that overlap hides, from the times of a step with overlap,
+/// without overlap, and without communication.
 double hidden(double overlapped, double one_after_the_other, double alone) {
   return (one_after_the_other - overlapped) / (one_after_the_other - alone);
 }
 
-/// "93.8% (91.0 to 94.2)": the median, the least and the most.
+/// "93.8% (91.0 to 94.2)": the median, the smallest and the largest share.
 std::string shares_text(const std::vector<double>& shares) {
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
   return fmt::format("{:.1f}% ({:.1f} to {:.1f})", median(shares) * 100, *least * 100, *most * 100);
@@ -221,7 +221,8 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
 std::vector<Way> all_ways(const Options& options) {
   const std::string pieces = fmt::format("{} micro-batches", options.accumulation);
   const std::int64_t many = options.accumulation;
-  // The first of a group has no communication, the second no overlap, except in ZeRO, which always has.
+  // In each group, the first way has no communication and the second no overlap, except with ZeRO, which
+  // always overlaps.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
           {.name = "reduced during backward"},
@@ -277,10 +278,10 @@ int main(int argc, char** argv) {
   app.option("--inputs", positive(options.inputs), "inputs of the model");
   app.option("--width", positive(options.width), "width of the hidden layers");
   app.option("--layers", positive(options.layers), "number of hidden layers");
-  app.option("--batch-size", positive(options.batch), "samples of a rank and step");
-  app.option("--accumulation", positive(options.accumulation), "micro-batches of a step, under accumulation");
-  app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of a bucket");
-  app.option("--rounds", positive(options.rounds), "steps of each way");
+  app.option("--batch-size", positive(options.batch), "samples of a rank in a step");
+  app.option("--accumulation", positive(options.accumulation), "micro-batches in a step with accumulation");
+  app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of gradients in a bucket");
+  app.option("--rounds", positive(options.rounds), "measured steps of each way");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(options); });
 }

@@ -3,10 +3,11 @@
 //   OMP_NUM_THREADS=1 mpirun -n 2 bench_pipeline
 //   mpirun -n 8 bench_pipeline --sleep-ms 20
 //
-// Each stage has as much work: layers of an MLP, or with --sleep-ms a sleep in place of each stage's forward
-// and one of twice that in place of its backward, so that there may be more stages than cores. The bubble is
-// 1 - alone / time, with the time that the stage's work takes alone. It is compared with (p-1)/(vm+p-1).
-// On a busy machine the program ends with an error and no table, as bench_overlap does.
+// All stages have the same amount of work: layers of an MLP, or with --sleep-ms a sleep instead of a stage's
+// forward and a sleep twice as long instead of its backward, so that there may be more stages than cores. The
+// bubble is 1 - alone / time, where `alone` is the time of a stage's work without the others. It is compared
+// with (p-1)/(vm+p-1) for p stages of v chunks and m micro-batches. On a busy machine the program ends with
+// an error and no table, as bench_overlap does.
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -55,7 +56,7 @@ void sleep_for(double seconds) {
   std::this_thread::sleep_for(Seconds(seconds));
 }
 
-/// Units that sleep instead of computing.
+/// A model of units that sleep instead of computing.
 class Sleeping : public Module {
  public:
   Sleeping(std::size_t units, double seconds, Stages& stages)
@@ -90,12 +91,12 @@ std::shared_ptr<Module> make_model(const Options& options, const LayerFactory& l
   return make_mlp(std::vector<std::int64_t>(of_all + 1, options.width), layers);
 }
 
-/// Times of an update, and of the work of the slowest stage alone.
+/// The times of an update, and of the work of the slowest stage alone.
 struct Measured {
   Times update, alone;
 };
 
-/// `wait` counts while each stage works alone.
+/// `wait` counts the time in which each stage works alone.
 Measured measure(const Way& way, const Options& options, const std::shared_ptr<Communicator>& comm,
                  CoreWait& wait) {
   LayerFactory layers;
@@ -198,11 +199,11 @@ int main(int argc, char** argv) {
   CommandLine app("Measures the share of an update in which the stages of a pipeline wait.");
   Options options;
   app.option("--sleep-ms", between(options.sleep_ms, 0, 1e4),
-             "sleep so long in place of a stage's forward; 0: compute");
+             "milliseconds to sleep instead of a stage's forward; 0: compute");
   app.option("--width", positive(options.width), "width of the layers");
   app.option("--micro-batch", positive(options.micro_batch), "samples in a micro-batch");
-  app.option("--layers", between(options.layers, 2, 1000), "layers of a stage, a multiple of two");
-  app.option("--rounds", positive(options.rounds), "updates of each way");
+  app.option("--layers", between(options.layers, 2, 1000), "layers in a stage, a multiple of two");
+  app.option("--rounds", positive(options.rounds), "measured updates of each way");
   app.file("--json", options.json, kJsonHelp);
   app.after_parsing([&options] {
     check(options.layers % 2 == 0, "--layers: expected a multiple of two, found {}", options.layers);

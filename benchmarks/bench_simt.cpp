@@ -1,5 +1,4 @@
-// Times the SIMT executor against plain vectorised OpenMP loops for the same work, and the costs of its
-// parts.
+// Times the SIMT executor against plain vectorised OpenMP loops for the same work, and its parts.
 #include "benchmarks/bench_simt.h"
 
 #include <fmt/format.h>
@@ -27,7 +26,7 @@ using kernel_cases::loop_sum;
 
 constexpr TimingOptions kTiming{.rounds = 21, .round_seconds = 2e-3};
 
-/// Kernels and loops side by side.
+/// Compares kernels with loops.
 class Comparison {
  public:
   Comparison(Results& results, std::int64_t n, double elementwise_target, double reduction_target)
@@ -63,7 +62,7 @@ class Comparison {
   double elementwise_target_, reduction_target_;
 };
 
-// The loops that kernels are compared with, besides those of benchmarks/kernels/loops.h.
+// Loops for the comparison, in addition to those in benchmarks/kernels/loops.h.
 
 void loop_axpy(float a, const float* x, float* y, std::int64_t n) {
 #pragma omp parallel for simd schedule(static)
@@ -103,7 +102,7 @@ void compare_with_loops(Comparison comparison, std::int64_t n) {
       [&] { loop_norm(x, n, &total); });
 }
 
-/// Seconds for one switch from a fiber to another.
+/// Seconds of one switch from a fiber to another.
 double fiber_switch_seconds() {
   struct Pair {
     simt::Fiber here, there;
@@ -123,7 +122,7 @@ double fiber_switch_seconds() {
   return median_seconds(there_and_back, {}, kTiming) / (2 * kSwitches);
 }
 
-/// Seconds of one more step for each thread of a block, on one OS thread.
+/// The seconds that each thread of a block adds for one more step, on one OS thread.
 double step_seconds(int threads, const std::function<void(int steps)>& run) {
   constexpr int kFew = 10, kMany = 210;
   const std::vector<double> seconds =
@@ -179,7 +178,7 @@ void measure(const std::string& json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Times the SIMT executor against plain vectorised OpenMP loops, and its parts.");
+  CommandLine app("Times the SIMT executor, against plain vectorised OpenMP loops, and its parts.");
   std::string json;
   app.file("--json", json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(json); });

@@ -12,7 +12,8 @@ RINGTAPE_LAUNCHER(bench_relu, const float* x, float* y, std::int64_t n);
 RINGTAPE_LAUNCHER(bench_axpy, float a, const float* x, float* y, std::int64_t n);
 /// Adam without bias corrections: four arrays read, three written.
 RINGTAPE_LAUNCHER(bench_adam, const float* g, float* p, float* m, float* v, std::int64_t n);
-/// total = sum of x, or of x^2. `partial` has kMaxReductionBlocks elements, `counter` is 0.
+/// total = sum of x, or of x^2. `partial` has kMaxReductionBlocks elements; `counter` must be 0, and is 0
+/// again afterwards.
 RINGTAPE_LAUNCHER(bench_sum, const float* x, std::int64_t n, float* partial, unsigned* counter, float* total);
 RINGTAPE_LAUNCHER(bench_sum_squares, const float* x, std::int64_t n, float* partial, unsigned* counter,
                   float* total);
@@ -20,5 +21,5 @@ RINGTAPE_LAUNCHER(bench_sum_squares, const float* x, std::int64_t n, float* part
 RINGTAPE_LAUNCHER(bench_barriers, int blocks, int threads, int barriers);
 /// Every thread of `blocks` blocks takes part in `sums` block_sum calls; the last result goes to `out`.
 RINGTAPE_LAUNCHER(bench_block_sums, int blocks, int threads, int sums, float* out);
-/// Every lane of `blocks` blocks makes `shuffles` shuffles; the last result goes to `out`.
+/// Every thread of `blocks` blocks makes `shuffles` shuffles; the last result goes to `out`.
 RINGTAPE_LAUNCHER(bench_shuffles, int blocks, int threads, int shuffles, float* out);

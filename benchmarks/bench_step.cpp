@@ -1,8 +1,8 @@
 // Times whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm
-// clipping, Adam; in bf16 and f16 with f32 parameters, f16 with a loss scale. Beside each time is an
+// clipping, Adam; bf16 and f16 have f32 parameters, and f16 a loss scale. Each time is compared with an
 // estimate: the FLOPs of the matrix products at the device's limit for that dtype, plus the bytes that Adam
-// and the norm must move at the rate of a copy of that size. Adam works in place and a copy does not (its
-// stores read their target first), so a step can be faster than that.
+// and the norm must move at the rate of a copy of that size. A step can be faster than the estimate, because
+// Adam works in place, and the stores of a copy read their target first.
 #include <fmt/ranges.h>
 
 #include "autograd/ops.h"
@@ -42,8 +42,8 @@ double step_flops(const Problem& problem) {
 ResultRow run(const Problem& problem, Device device, DType dtype, double flops_per_second) {
   MlpTraining training(problem.sizes, problem.batch, device, dtype);
   const Times times = times_of(problem.batch > 256 ? 30 : 200, device, [&] { training.update(); });
-  // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all except the
-  // gradient, and the 16-bit copy.
+  // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the
+  // gradient and, in 16 bits, the copy of the value.
   const double bytes =
       (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(training.arena().parameter_elements());
   const double of_copy = copy_rate(device, bytes);

@@ -1,6 +1,6 @@
-// Times the tokenizers on one core: megabytes of text a second, beside the time of reading the text and
-// writing the ids. Texts: English (tinyshakespeare), the same in Cyrillic letters, and two in which GPT-2's
-// tokenizer meets no piece twice.
+// Times the tokenizers on one core: megabytes of text per second, and the time of reading the text and
+// writing the ids for comparison. Texts: English (tinyshakespeare), the same in Cyrillic letters, and two in
+// which GPT-2's tokenizer meets no piece twice.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -32,7 +32,7 @@ std::string in_cyrillic(std::string_view text) {
   return result;
 }
 
-// Words of 12 letters.
+// Random words of 12 letters.
 std::string random_words(std::size_t bytes) {
   std::string text(bytes, ' ');
   for (std::size_t i = 0; i < bytes; ++i) {

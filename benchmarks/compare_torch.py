@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Runs the same work in Ringtape and in PyTorch, alternately, and prints both and their ratio.
+"""Runs the same work in Ringtape and in PyTorch, alternately, and prints both times and their ratio.
 
-    benchmarks/compare_torch.py [steps|busy|kernels|gemm|attention|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
+    benchmarks/compare_torch.py [steps|busy|kernels|gemm|attention|loader|all] [--bin build/release/bin]
+                                [--device cpu|cuda] [--threads N]
 
 steps    whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm clipping and
          Adam (PyTorch's fused one; the better of its eager and compiled modes)
-busy     the smallest of these steps on an idle CPU and beside as many busy processes as there are cores, as bench_busy
-         (PyTorch's eager mode)
-kernels  single kernels, as bench_kernels lists them, where PyTorch has the same work
-gemm     matrix products by the vendor's library, as bench_gemm lists them
+busy     the smallest of these steps on an idle CPU and beside one busy process per core, as in bench_busy (PyTorch's eager
+         mode)
+kernels  the kernels of bench_kernels for which PyTorch has the same work
+gemm     the matrix products of bench_gemm, by the vendor's library
 attention
-         causal self-attention, forward and with the backward, as bench_attention lists it
+         the causal self-attention of bench_attention, forward and with the backward
 loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
 
-Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
-machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. But a kernel that memory bounds
-on both sides is measured beside a copy on each, and its ratio is the median of the rounds' ratios of the times over their
-copies': it need not be that of the two times shown. --json writes what bench_step and the others write
-(profile/result_file.h), with "torch_seconds" in each row, and "torch_ratio" in a kernel's.
+Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that changes of
+the machine's speed affect both; a ratio is the ratio of the medians over the rounds. A kernel that is bound by memory on both
+sides is measured in turn with a copy on each side, and its ratio is the median over the rounds of the ratio of its times, each
+relative to its copy's; it may differ from the ratio of the two times shown. --json writes a result file as bench_step does
+(profile/result_file.h), with "torch_seconds" in each row, and "torch_ratio" in a kernel's row.
 """
 import argparse
 import contextlib
@@ -34,14 +35,14 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
 import result_files  # noqa: E402
 
-# Rounds and the least seconds of one, as the programs measure: bench_kernels, bench_gemm.
+# Rounds and the least seconds of a round, as in bench_kernels and bench_gemm.
 KERNEL_ROUNDS, PRODUCT_ROUNDS = (15, 2e-3), (21, 3e-3)
 STEPS = [((784, 256, 10), 64), ((784, 1024, 1024, 10), 128), ((784, 2048, 2048, 10), 512)]
 
 
 def run_benchmark(options, program):
-    """The content of `program --json`. The options keep the description of machine and build, and the largest share of the time
-    that a run waited for a core."""
+    """The content of the file that `program --json` writes. `options` keeps the description of machine and build, and the share
+    of its time that each run waited for a core."""
     path = os.path.join(options.bin, program)
     if not os.path.exists(path):
         sys.exit(f"error: {path} was not found: build it first, or name its folder with --bin")
@@ -66,7 +67,7 @@ def run_benchmark(options, program):
 
 
 class Timer:
-    """Times functions of PyTorch's as trace/timing.h times Ringtape's: on a GPU by events of its stream."""
+    """Times PyTorch's functions as trace/timing.h times Ringtape's: on a GPU by events on its stream."""
 
     LONG_RUN, ROUNDS_OF_LONG_RUNS, MOST_RUNS = 0.25, 3, 1000
 
@@ -74,7 +75,7 @@ class Timer:
         self.torch, self.is_on_gpu = torch, device == "cuda"
 
     def seconds(self, work, runs):
-        """Of one run of `runs` in a row."""
+        """Seconds of a run: the mean of `runs` in a row."""
         if self.is_on_gpu:
             start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
@@ -89,7 +90,7 @@ class Timer:
         return (time.perf_counter() - start) / runs
 
     def in_turn(self, works, rounds, round_seconds):
-        """The median seconds of a run of each work; a round of each in turn, of so many runs that it takes `round_seconds`."""
+        """The median seconds of a run of each work. The works take turns; a round has enough runs to take `round_seconds`."""
         runs, longest = [], 0
         for work in works:
             work()
@@ -125,8 +126,8 @@ def make_step(torch, sizes, batch, device, compiled):
 
 
 def merged(runs):
-    """Several runs of one program as one: the medians of their numbers, but the least of the least and the most of the most
-    seconds; rates by the medians."""
+    """Merges several runs of one program: the medians of their numbers, but the minimum of "least_seconds" and the maximum of
+    "most_seconds"; rates follow from the medians."""
     for run in runs:
         for difference in result_files.differing_settings(runs[0], run):
             sys.exit(f"error: two runs of {run['program']} have different settings: {difference}")
@@ -153,7 +154,7 @@ def median_setting(runs, name):
 
 
 def table_row(row, theirs, ratio=None):
-    """Prints PyTorch's measured time, and its ratio to Ringtape's: without `ratio` that of the two times."""
+    """Prints PyTorch's measured time and `ratio`, or else the ratio of the two times. Returns the row with both."""
     if ratio is None:
         ratio = theirs / row["seconds"]
     else:
@@ -217,7 +218,7 @@ def compare_busy(torch, timer, options):
             steps += 1
         return (time.perf_counter() - start) / steps
 
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # a real-time process and the load would not compete
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # with a real-time policy the load would not compete
     step = make_step(torch, *STEPS[0], "cpu", False)
     mean_step(0.5)  # to warm up
     runs, theirs = [], ([], [])
@@ -230,8 +231,8 @@ def compare_busy(torch, timer, options):
     return [table_row(row, statistics.median(of_row)) for row, of_row in zip(merged(runs), theirs)]
 
 
-# PyTorch's form of the rows of bench_kernels of one size, by the rows' names: made once for the rows that follow one
-# another.
+# PyTorch's counterparts of the rows of bench_kernels with one size, by the names of the rows. Made once for consecutive rows
+# of one size.
 
 @functools.lru_cache(maxsize=1)
 def torch_cross_entropy(torch, size, device):
@@ -243,7 +244,7 @@ def torch_cross_entropy(torch, size, device):
     log_probabilities = torch.empty_like(logits)
     of_both = logits.clone().requires_grad_()
 
-    def forward():  # functional.cross_entropy(logits, targets), without new memory for what is between
+    def forward():  # functional.cross_entropy(logits, targets) without new memory for the intermediate result
         return functional.nll_loss(aten._log_softmax.out(logits, 1, False, out=log_probabilities), targets)
 
     def both():
@@ -259,7 +260,7 @@ def torch_cross_entropy(torch, size, device):
 
 @functools.lru_cache(maxsize=1)
 def torch_arena(torch, size, device):
-    """Norms, clipping and optimizers over a list of parameters."""
+    """Norms, clipping and optimizers over a list of parameters, as rows of an arena have them."""
     words = size.split()
     lengths = gpt2_lengths() if size == "148 of GPT-2" else [int(words[2])] * int(words[0])
     parameters = [torch.randn(length, device=device, requires_grad=True) for length in lengths]
@@ -280,7 +281,7 @@ def torch_arena(torch, size, device):
 
 
 def gpt2_lengths():
-    """Those of bench_kernels."""
+    """The lengths of GPT-2's parameters, as in bench_kernels."""
     width = 768
     lengths = [50257 * width, 1024 * width]
     for _ in range(12):
@@ -348,7 +349,7 @@ def torch_copy_rows(torch, rows, device):
 
 
 def torch_kernel(torch, kernel, size, device):
-    """PyTorch's form of one row of bench_kernels, or None if it has none."""
+    """PyTorch's counterpart of one row of bench_kernels; None if there is none."""
     if kernel.startswith("copy_rows"):
         return torch_copy_rows(torch, int(size.split()[0]), device)
     if kernel.startswith("cross_entropy") or kernel == "count_correct":
@@ -361,8 +362,8 @@ def torch_kernel(torch, kernel, size, device):
 
 
 def times_of_round(torch, timer, row, work, device):
-    """The times of a kernel in one round, as {own, own_copy, torch, torch_copy}, each copy measured in turn with its kernel and
-    of as many bytes; those of bytes that a cache holds are left out."""
+    """The times of a kernel in one round, as {own, own_copy, torch, torch_copy}. Each copy has as many bytes as its kernel and
+    is measured in turn with it. Without the copies if a cache may hold the bytes."""
     if row["bytes"] < 1 << 24:
         return {"own": row["seconds"], "torch": timer.in_turn([work], *KERNEL_ROUNDS)[0]}
     copied = min(int(row["bytes"]), 1 << 29)
@@ -373,9 +374,9 @@ def times_of_round(torch, timer, row, work, device):
 
 
 def time_and_ratio(rounds):
-    """PyTorch's seconds, and their ratio to Ringtape's, of the times of all rounds. The rate of a machine's memory may double within
-    a minute, so a kernel that takes at most twice its copy's time on both sides is compared by the copies. (Both take equal
-    times within 5%, measured one after the other.)"""
+    """PyTorch's seconds, and their ratio to Ringtape's, from the times of all rounds. The rate of a machine's memory may double
+    within a minute, so a kernel that takes at most twice its copy's time on both sides is compared by the copies. (Measured one
+    after the other, the two copies take the same time within 5%.)"""
     median = {name: statistics.median(times[name] for times in rounds) for name in rounds[0]}
     if "own_copy" not in median or any(median[side] > 2 * median[f"{side}_copy"] for side in ("own", "torch")):
         return median["torch"], median["torch"] / median["own"]
@@ -384,7 +385,7 @@ def time_and_ratio(rounds):
 
 
 def check_lengths(row):
-    """Both sides have GPT-2's parameters: the Euclidean norm reads each of f32 once."""
+    """Checks that both sides have GPT-2's parameters: the Euclidean norm reads each f32 element once."""
     if (row["name"], row["size"]) == ("gradient_norm", "148 of GPT-2") and row["bytes"] != 4 * sum(gpt2_lengths()):
         sys.exit(f"error: bench_kernels has {row['bytes'] / 4:.0f} elements in {row['size']}, expected {sum(gpt2_lengths())}")
 
@@ -486,18 +487,18 @@ def compare_loader(torch, timer, options):
 
 WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels, "gemm": compare_products,
         "attention": compare_attention, "loader": compare_loader}
-OF_A_CPU = ("busy", "loader")  # of its threads
+OF_A_CPU = ("busy", "loader")  # these measure a CPU's threads
 
 
 def check_writable(path):
-    """Ends the program where the file cannot be written, before anything is measured."""
+    """Ends the program with an error, before anything is measured, if the file cannot be written."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         sys.exit(f"error: {path} cannot be written: expected a file in a folder that can be written")
 
 
 def write_whole(path, text):
-    """Replaces the file at once, so that nobody reads half of it."""
+    """Replaces the file atomically, so that no reader sees half of it."""
     with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path) or ".", delete=False) as file:
         file.write(text)
     os.chmod(file.name, 0o644)
@@ -543,7 +544,7 @@ def main():
             settings.update(of_steps)
         rows += found
     if options.json is not None:
-        if None not in options.waited:  # a system that does not count it
+        if None not in options.waited:  # None: the system does not count it
             options.described["waited_for_core"] = max(options.waited)
         result = dict(options.described, program="compare_torch", settings=settings, rows=rows)
         write_whole(options.json, json.dumps(result, indent=1) + "\n")

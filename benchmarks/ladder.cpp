@@ -1,4 +1,4 @@
-// Times the rungs of a ladder, the versions of a kernel from naive to best, beside the vendor's library and
+// Times the rungs of a ladder, the versions of a kernel from naive to best, against the vendor's library and
 // the machine's limit.
 #include <fmt/ranges.h>
 
@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
       "Times the versions of a kernel, each checked against a reference.\nExample: ladder gemm --size 1024");
   Setting setting;
   app.option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", "))).required();
-  app.option("--rung", setting.rung, "one rung; 0 for all");
-  app.option("--size", setting.size, "rows and columns; 0 for the ladder's default size");
+  app.option("--rung", setting.rung, "one rung; 0: all");
+  app.option("--size", setting.size, "rows and columns; 0: the ladder's default size");
   app.option("--device", setting.device, "auto, cpu, cuda or cuda:N");
   app.file("--json", setting.json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(setting); });

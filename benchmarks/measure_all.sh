@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs all benchmarks but bench_gpt (tests/long/gpt_against_others.py runs it beside other programs) once, a quarter of an
-# hour on two cores, and writes their output and their result files:
+# Runs all benchmarks but bench_gpt (tests/long/gpt_against_others.py compares it with other programs) once, in a quarter of
+# an hour on two cores, and writes their output and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
-# Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
+# Then `scripts/readme_figures.py --folder NAME` makes the docs' tables from benchmarks/results/NAME. WRAPPER is put
 # before each command, for example `chrt -f 1`. PYTHON names a Python with PyTorch; without it that part is omitted.
 # Existing result files in OUTDIR are removed, so that results of two runs are never mixed. A program that fails or
 # takes more than five minutes is named at the end, and the exit status is then 1; the others still run.
@@ -19,7 +19,7 @@ if [ "$(id -u)" -eq 0 ]; then mpirun+=(--allow-run-as-root); fi
 rm -f "$out"/{bench,ladder,torch}_*.{json,txt} "$out"/collectives.{json,txt}
 failed=()
 
-# measure NAME COMMAND...: the command writes NAME.json itself; its output goes to NAME.txt.
+# measure NAME COMMAND...: runs the command with --json NAME.json; its output goes to NAME.txt.
 measure() {
   local name=$1
   shift

@@ -15,7 +15,7 @@
 
 namespace ringtape {
 
-/// An MLP with Adam that is trained on the same random samples in each update.
+/// An MLP that Adam trains on the same random samples in each update.
 class MlpTraining {
  public:
   MlpTraining(const std::vector<std::int64_t>& sizes, std::int64_t samples, Device device,

@@ -13,14 +13,14 @@
 
 namespace ringtape {
 
-/// Seconds of the same work, measured several times.
+/// The times of the same work in seconds, measured several times.
 class Times {
  public:
   void add(double seconds) { seconds_.push_back(seconds); }
   double median() const { return ringtape::median(seconds_); }
   double least() const { return *std::min_element(seconds_.begin(), seconds_.end()); }
   double most() const { return *std::max_element(seconds_.begin(), seconds_.end()); }
-  /// Sets the row's time to the median, and its "least_seconds" and "most_seconds".
+  /// Sets the row's seconds to the median, and adds "least_seconds" and "most_seconds".
   void add_to(ResultRow& row) const {
     row.seconds = median();
     row.more["least_seconds"] = least();
@@ -35,7 +35,7 @@ class Times {
   std::vector<double> seconds_;
 };
 
-/// `count` runs of `work`, each by events on the device's current stream, after two to warm up.
+/// Times `count` runs of `work`, each by events on the device's current stream, after two runs to warm up.
 inline Times times_of(std::int64_t count, Device device, const TimedWork& work) {
   const Stream stream = Stream::current(device);
   Event start(device), stop(device);

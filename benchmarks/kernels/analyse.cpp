@@ -9,8 +9,8 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// The scratch memory of the kernels that end in one sum. Its counters are 0 between launches, and so count
-/// as written.
+/// Adds the scratch memory of kernels that reduce to one sum. Its counters are 0 between launches, so they
+/// count as written.
 void add_scratch(analysis::Analysis& analysis) {
   const ReduceScratch* scratch = reduce_scratch(Stream::current({}));
   analysis.add_buffer("partial sums", scratch->partial, sizeof scratch->partial, false);
@@ -18,8 +18,8 @@ void add_scratch(analysis::Analysis& analysis) {
   analysis.add_buffer("counts of groups", scratch->of_group_done, sizeof scratch->of_group_done, true);
 }
 
-/// The case's memory, and the memory of library classes in it: an arena, an optimizer. The latter counts as
-/// written, except workspace.
+/// Adds the memory of the case, and the memory of library classes that it uses, such as an arena or an
+/// optimizer. The latter counts as written, except for workspace.
 void add_memory(analysis::Analysis& analysis, const Setup& setup, const std::vector<MemoryEvent>& events) {
   std::map<const void*, MemoryEvent> live;
   for (const MemoryEvent& event : events) {

@@ -26,7 +26,8 @@ struct Sequences {
     args.v = packed(qkv + 2 * width);
   }
 
-  /// The queries are a sequence's second half, and the keys are its first half: all queries see all of them.
+  /// Makes the queries a sequence's second half and the keys its first half, so that all queries see all
+  /// keys.
   void second_half_of_first() {
     args.piece.is_one = true;
     args.piece.causal = false;
@@ -37,7 +38,7 @@ struct Sequences {
   AttentionArgs args;
 };
 
-/// A forward of whole sequences, or of a piece of them that adds its results to the results of another piece.
+/// A forward of whole sequences, or of a piece of them, whose results are added to those of another piece.
 template <bool kIsPiece>
 void prepare_forward(Setup& s, const Size& size, std::int64_t width) {
   Sequences sequences(s, size, width);
@@ -73,7 +74,7 @@ void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
   s.launch = [args, gradients](const Stream& stream) { attention_backward(stream, args, gradients); };
 }
 
-/// A case of sequences with one head each. bench_attention measures attention.
+/// A case of sequences with one head each. Not measured by bench_kernels; bench_attention measures attention.
 Case attention_case(const std::string& name, const std::string& does, std::int64_t tokens, std::int64_t width,
                     void (*prepare)(Setup&, const Size&, std::int64_t)) {
   return {.name = name,
@@ -87,8 +88,8 @@ Case attention_case(const std::string& name, const std::string& does, std::int64
 }  // namespace
 
 std::vector<Case> attention_cases() {
-  // Sequences of one tile. Each product is 2 FLOPs for every element and token seen: 65 / 2 on average, or
-  // all.
+  // Sequences of one tile. A product has 2 FLOPs for every element and every token that its query sees: 65 /
+  // 2 tokens on average, or all 64.
   constexpr std::int64_t kTokens = 64, kWidth = 64;
   constexpr double kProduct = 65, kProductOfPiece = 2 * kTokens;
   Case forward =
@@ -104,7 +105,7 @@ std::vector<Case> attention_cases() {
   backward.flops = 7 * kProduct;
   Case forward_piece = attention_case("attention_forward_piece", "64 queries and keys before them", kTokens,
                                       kWidth, prepare_forward<true>);
-  forward_piece.bytes = forward.bytes + kFloat;  // out and lse are read, too
+  forward_piece.bytes = forward.bytes + kFloat;  // out and lse are read too
   forward_piece.bytes_of_row = 2 * forward.bytes_of_row;
   forward_piece.flops = 2 * kProductOfPiece;
   Case backward_piece =
@@ -112,7 +113,7 @@ std::vector<Case> attention_cases() {
   backward_piece.bytes = backward.bytes;
   backward_piece.bytes_of_row = backward.bytes_of_row;
   backward_piece.flops = 7 * kProductOfPiece;
-  // Several tiles, of the smaller size that wide heads need.
+  // The wide cases have several tiles, of the smaller size that wide heads need.
   return {
       forward,
       backward,

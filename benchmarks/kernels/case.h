@@ -10,8 +10,8 @@
 #include "core/memory.h"
 #include "core/stream.h"
 
-/// The table of the library's kernels, each with its memory and its minimum of bytes and FLOPs: for
-/// bench_kernels, `lens` and the analysis' tests.
+/// The table of the library's kernels, each with its memory and the bytes and FLOPs that it needs at least:
+/// for bench_kernels, `lens` and the tests of the analysis.
 namespace ringtape::kernel_cases {
 
 /// The amount of work.
@@ -24,14 +24,14 @@ struct Size {
   std::int64_t elements() const;
 };
 
-/// One launch of the work: its memory on the device, and the call.
+/// A prepared call of a kernel: its memory on the device, and the function that launches it.
 class Setup {
  public:
   struct Memory {
     std::string name;
     std::shared_ptr<void> data;
     std::size_t bytes;
-    bool written;  ///< before the launch
+    bool written;  ///< whether it has values before the launch
   };
 
   explicit Setup(Device on) : device(on) {}
@@ -56,9 +56,9 @@ class Setup {
   const std::vector<Memory>& memory() const { return memory_; }
 
   const Device device;
-  /// Does the work. Holds all other state that it needs.
+  /// Launches the work. Holds all other state that it needs.
   std::function<void(const Stream& stream)> launch;
-  /// The same as a plain loop on the CPU; may be empty.
+  /// The same work as a plain loop on the CPU; empty if there is none.
   std::function<void()> loop;
 
  private:
@@ -70,7 +70,7 @@ class Setup {
 enum class Measured {
   no,
   elements,       ///< a long array
-  converted,      ///< the same, of two dtypes
+  converted,      ///< a long array, converted between two dtypes
   parts_of_rows,  ///< 512 columns of many rows
   matrix,         ///< many rows of 1024
   biases,         ///< few and many rows of 1024
@@ -80,31 +80,31 @@ enum class Measured {
 
 /// A kernel, or the few kernels of one operation: a row of the table.
 struct Case {
-  std::string name;  ///< for `lens`
+  std::string name;  ///< its name in `lens`
   std::string does;  ///< short description; empty: only for bench_kernels
   double bytes = 0;  ///< read and written for each element, by the header's formula, at `usual`
   double flops = 0;  ///< for each element: additions, products, comparisons, conversions, functions
   std::function<void(Setup& setup, const Size& size)> prepare;
   Measured measured = Measured::no;
   std::string row = {};                       ///< its name in the results of bench_kernels, if different
-  double bytes_of_row = 0;                    ///< bytes of memory with one or a few values for each row
+  double bytes_of_row = 0;                    ///< bytes of operands with one or a few values per row
   std::int64_t usual = 65536;                 ///< default size of `lens`, in `unit`s
-  std::int64_t columns = 1;                   ///< sizes of `lens` are multiples of it
-  std::int64_t most = std::int64_t{1} << 24;  ///< the largest size for `lens`
+  std::int64_t columns = 1;                   ///< sizes in `lens` are multiples of this number
+  std::int64_t most = std::int64_t{1} << 24;  ///< the largest size in `lens`
   std::string unit = "elements";
-  /// All bytes, where those of an element depend on the size or the device; else empty.
+  /// The total bytes, if the bytes per element depend on the size or the device; else empty.
   std::function<double(const Size& size, bool on_gpu)> bytes_of_size = {};
 
   /// Bytes that must be read and written; 0 without a formula.
   double bytes_at(const Size& size, bool on_gpu) const;
-  /// The same if each element had the bytes that it has at `usual`.
+  /// The same with the bytes per element that it has at `usual`.
   double bytes_by_elements(const Size& size) const;
   double flops_at(const Size& size) const { return flops * static_cast<double>(size.elements()); }
 };
 
 const std::vector<Case>& cases();
 
-/// The parts of cases().
+/// The parts of cases(), one for each file.
 std::vector<Case> elementwise_cases();
 std::vector<Case> reduction_cases();
 std::vector<Case> loss_cases();

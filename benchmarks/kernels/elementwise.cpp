@@ -57,7 +57,7 @@ std::vector<Case> writing_cases() {
   };
 }
 
-/// `name` is empty for a conversion only for bench_kernels.
+/// `name` is empty for a conversion that only bench_kernels has.
 Case cast_case(const std::string& name, DType from, DType to) {
   const std::string row = std::string("cast ") + name_of(from) + " to " + name_of(to);
   return {.name = name,
@@ -115,7 +115,7 @@ std::vector<Case> converting_cases() {
 }
 
 std::vector<Case> computing_cases() {
-  // The values keep an ordinary magnitude after any number of runs.
+  // The factors keep the values at an ordinary magnitude after any number of runs.
   return {
       {"scale_by_device", "x *= a factor on the device", 8, 1,
        [](Setup& s, const Size& size) {
@@ -159,7 +159,7 @@ std::vector<Case> computing_cases() {
   };
 }
 
-/// A kernel of kernels/pointwise.cu by its number: each device has its own table.
+/// A kernel of kernels/pointwise.cu by its number, as each device has its own table.
 Case pointwise_case(const NamedPointwiseKernel& named, std::size_t number) {
   const PointwiseKernel& kernel = named.kernel;
   return {named.name,

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::int64_t kDepth = 64;  // columns of op(A), rows of op(B)
 
-/// C = op(A) op(B) for a square C in f32. bench_gemm measures products.
+/// C = op(A) op(B) for a square C in f32. Not measured by bench_kernels; bench_gemm measures products.
 Case product_case(const std::string& name, const std::string& does, std::int64_t usual, bool transpose_a,
                   bool transpose_b, DType dtype = DType::f32) {
   return {.name = name,

@@ -22,7 +22,7 @@ GradientNormProblem norm_problem(const Model& model, double norm_type) {
           nullptr};
 }
 
-/// Work on the gradients of an arena.
+/// A case that works on the gradients of an arena.
 Case arena_case(const std::string& name, const std::string& does, double bytes, double flops,
                 void (*prepare)(Setup& s, const Model& model), bool measured = true) {
   return {.name = name,

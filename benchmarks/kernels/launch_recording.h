@@ -16,8 +16,8 @@ struct RecordedLaunch {
   std::size_t shared_bytes = 0;  ///< dynamic
 };
 
-/// Records the launches of analysed kernels during its lifetime, and runs none of their threads: results stay
-/// unwritten, and work of any size takes no time.
+/// Records the launches of analysed kernels during its lifetime without running their threads: results are
+/// not written, and work of any size takes no time.
 class LaunchRecording final : public simt::Observer {
  public:
   LaunchRecording() { simt::set_observer(this); }

@@ -10,8 +10,8 @@ namespace {
 constexpr DType kF32 = DType::f32;
 constexpr std::int64_t kIgnored = -100;
 
-/// A batch whose targets are spread over the classes. With `counts` it is computed as the tape does it for a
-/// mean: the targets are counted first, and the rows' losses are not stored.
+/// A batch whose targets are spread over the classes. With `counts` the loss is computed as the tape does it
+/// for a mean: the targets are counted first, and the losses of the rows are not stored.
 struct Batch {
   Batch(Setup& s, const Size& size, bool counts)
       : rows(size.rows), classes(size.columns), logits(s.uniform("logits", size.elements(), size.dtype)) {
@@ -68,7 +68,7 @@ void prepare_backward(Setup& s, const Size& size) {
   }
 }
 
-/// Repeated runs turn the logits into gradients of gradients: other numbers, the same work.
+/// Each run overwrites the logits with gradients; repeated runs have other numbers, but the same work.
 void prepare_fused(Setup& s, const Size& size, bool counts) {
   const Batch batch(s, size, counts);
   s.launch = [batch, loss = s.output("loss", 1)](const Stream& stream) {
@@ -95,7 +95,7 @@ void prepare_count_correct(Setup& s, const Size& size) {
   };
 }
 
-/// Logits whose classes two ranks divide: those of the second.
+/// The logits of the second of two ranks that divide the classes.
 struct ShardBatch {
   ShardBatch(Setup& s, const Size& size) {
     std::vector<std::int64_t> targets;
@@ -116,8 +116,8 @@ struct ShardBatch {
   CrossEntropyShard problem;
 };
 
-/// A row's target, and three statistics or two stats. The loss is of the rows alone, which have no formula
-/// here.
+/// The bytes of a row are its target, and three statistics or two stats. The loss only works on rows, so it
+/// has no bytes per element.
 std::vector<Case> shard_cases() {
   std::vector<Case> cases = {
       {"cross_entropy_shard_statistics", "a rank's statistics of rows whose classes ranks divide", 4, 3,
@@ -152,8 +152,8 @@ std::vector<Case> shard_cases() {
   return cases;
 }
 
-/// Cases with rows of `classes` logits. A row has 8 bytes of target and two floats of stats. Forward:
-/// maximum, difference, exp, sum. Backward: difference, exp, product.
+/// Cases with rows of `classes` logits. A row has 8 bytes of target and two floats of stats. FLOPs of
+/// forward: maximum, difference, exp, sum; of backward: difference, exp, product.
 std::vector<Case> cross_entropy_cases(const std::string& suffix, std::int64_t classes, std::int64_t rows) {
   const Measured measured = suffix.empty() ? Measured::logits : Measured::no;
   std::vector<Case> cases = {

@@ -6,7 +6,7 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// An optimizer of the registry with an arena.
+/// An optimizer of the registry and the arena that it works on.
 struct Stepper {
   Stepper(const OptimizerKind& kind, const OptimizerSettings& settings, DType compute_dtype, const Size& size,
           Device device)
@@ -21,7 +21,7 @@ struct Stepper {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-/// The class's work of a step for each element (Optimizer::add_step_work).
+/// The work of a step for each element, as the optimizer's class states it (Optimizer::add_step_work).
 SpanWork work_of(const OptimizerKind& kind, const OptimizerSettings& settings, DType compute_dtype) {
   Stepper stepper(kind, settings, compute_dtype, {kArenaMultiple}, Device{});
   SpanRecording recording;
@@ -35,7 +35,7 @@ SpanWork work_of(const OptimizerKind& kind, const OptimizerSettings& settings, D
   return {.flops = work.flops / kArenaMultiple, .bytes = work.bytes / kArenaMultiple};
 }
 
-/// AdamW's step.
+/// AdamW's step as a plain loop.
 void loop_step(Stepper& stepper) {
   const ParameterArena& arena = stepper.parameters.arena();
   const std::vector<NamedTensor> state = stepper.optimizer->state();
@@ -43,7 +43,7 @@ void loop_step(Stepper& stepper) {
              state[1].tensor.data<float>(), arena.size());
 }
 
-/// `what` describes the difference from the ordinary step.
+/// `what` describes how the step differs from the ordinary one.
 Case step_case(const OptimizerKind& kind, const std::string& suffix, const std::string& what,
                const OptimizerSettings& settings, DType compute_dtype) {
   const SpanWork work = work_of(kind, settings, compute_dtype);

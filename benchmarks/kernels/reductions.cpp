@@ -7,7 +7,7 @@ namespace ringtape::kernel_cases {
 namespace {
 
 constexpr DType kF32 = DType::f32;
-constexpr std::int64_t kColumns = 256;  // of the matrices that `lens` takes
+constexpr std::int64_t kColumns = 256;  // of the matrices in `lens`
 
 /// A sum over dimension 1 of [outer, mid, inner].
 struct Extents {
@@ -35,7 +35,7 @@ Case sum_case(const std::string& name, const std::string& does, const std::strin
           .columns = kColumns};
 }
 
-/// y = x along the rows or along the columns.
+/// y = x, broadcast along the rows or along the columns.
 Case broadcast_case(const std::string& name, const std::string& does, Measured measured, bool along_rows) {
   return {.name = name,
           .does = does,

@@ -6,8 +6,8 @@
 
 #include "benchmarks/kernels/case.h"
 
-/// The sizes at which kernels are measured (bench_kernels), and at which their times on a GPU are estimated
-/// (launches).
+/// The sizes at which bench_kernels measures kernels, and at which benchmarks/sass estimates their times on a
+/// GPU.
 namespace ringtape::kernel_cases {
 
 /// All kinds of sizes, in the order in which kernels are measured.
@@ -18,7 +18,7 @@ inline constexpr Measured kMeasured[] = {Measured::elements,  Measured::converte
 /// The name in the results, and the size.
 using NamedSize = std::pair<std::string, Size>;
 
-/// The sizes of a kind: larger on a GPU.
+/// The sizes of a kind; those for a GPU are larger.
 std::vector<NamedSize> sizes_of(Measured measured, bool on_gpu);
 
 }  // namespace ringtape::kernel_cases

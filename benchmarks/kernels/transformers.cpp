@@ -6,7 +6,7 @@
 #include "kernels/rotary.h"
 #include "kernels/softmax_rows.h"
 
-// The kernels of transformers but attention, in f32. A row is a token's vector.
+// The kernels of transformers, except attention, in f32. A row is a token's vector.
 namespace ringtape::kernel_cases {
 namespace {
 
@@ -59,8 +59,8 @@ void prepare_norm_backward(Setup& s, const Size& size, bool centred) {
   };
 }
 
-/// Its blocks have four rows each at the sizes of `lens` and more at large ones, and each writes a sum for
-/// every column: two in a centred norm.
+/// A block has four rows at the sizes of `lens` and more at large sizes. Each block writes a sum for every
+/// column, two for a centred norm.
 Case norm_backward_case(const std::string& name, bool centred, double flops) {
   constexpr double kOfElement = 3 * sizeof(float);
   const double of_column = (centred ? 2 : 1) * sizeof(float);
@@ -101,7 +101,7 @@ std::vector<Case> softmax_cases() {
           })};
 }
 
-/// Each token of the vocabulary once.
+/// An embedding that has each token of its vocabulary once.
 EmbeddingProblem embedding_of(Setup& s, const Size& size) {
   std::vector<std::int32_t> tokens;
   for (std::int64_t i = 0; i < size.rows; ++i) tokens.push_back(static_cast<std::int32_t>(i * 7 % size.rows));

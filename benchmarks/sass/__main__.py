@@ -1,13 +1,13 @@
-"""Reads what nvcc made of the kernels, and estimates their times on a GPU, without a GPU: docs/sass.md.
+"""Reads the machine code that nvcc made of the kernels, and estimates their times on a GPU, without a GPU: docs/sass.md.
 
     python3 benchmarks/sass show NAME       the kernels whose names contain NAME: loops, and estimates on one GPU
-    python3 benchmarks/sass lines KERNEL    one kernel's source lines and what became of them: docs/reading-sass.md
-    python3 benchmarks/sass graph FILE      the estimated times of the launches that --save-graph of a training wrote
+    python3 benchmarks/sass lines KERNEL    one kernel's source lines with the SASS of each: docs/reading-sass.md
+    python3 benchmarks/sass graph FILE      the estimated times of the launches in a file of --save-graph
     python3 benchmarks/sass table           writes benchmarks/results/sass/{launches,kernels,estimates}.json
     python3 benchmarks/sass check           compares a build with the committed tables and tests/sass/expected.json
-    python3 benchmarks/sass published DIR   writes published.json: the model beside published measurements of other kernels
+    python3 benchmarks/sass published DIR   writes published.json: the model against published measurements of other kernels
 
-It needs a build with RINGTAPE_CUDA=ON (--build), and NVIDIA's disassembler:
+Needs a build with RINGTAPE_CUDA=ON (--build), and NVIDIA's disassembler:
     pip install nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37
 """
 import argparse
@@ -29,7 +29,7 @@ import source_lines
 import tools
 
 
-SHOWN = 40  # problems
+SHOWN = 40  # problems at most
 
 
 def kernels_of(build, architectures):
@@ -123,19 +123,19 @@ def main():
     command.add_argument("name")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
     command.set_defaults(run=show)
-    command = commands.add_parser("lines", parents=[with_build], help="a kernel's source lines and what became of them")
+    command = commands.add_parser("lines", parents=[with_build], help="a kernel's source lines with the SASS of each")
     command.add_argument("kernel", help="its name as `show` prints it")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
     command.add_argument("--lens", metavar="WORDS", help="add what `lens WORDS` counts for the same lines")
     command.add_argument("--sass", action="store_true", help="list the main loop's instructions instead of their kinds")
     command.set_defaults(run=lines)
     command = commands.add_parser("graph", parents=[with_build], help="the estimated times of the launches of an update")
-    command.add_argument("file", type=pathlib.Path, help="what --save-graph has written")
+    command.add_argument("file", type=pathlib.Path, help="a file that --save-graph wrote")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
-    command.add_argument("--dot", type=pathlib.Path, metavar="FILE", help="write the graph to this file for Graphviz: dot -Tsvg FILE")
+    command.add_argument("--dot", type=pathlib.Path, metavar="FILE", help="write the graph to this file, for Graphviz: dot -Tsvg FILE")
     command.set_defaults(run=show_graph)
     commands.add_parser("table", parents=[with_build], help="write the result files").set_defaults(run=table)
-    command = commands.add_parser("check", parents=[with_build], help="compare a build with what is expected")
+    command = commands.add_parser("check", parents=[with_build], help="compare a build with the committed tables and lists")
     command.add_argument("--expected", type=pathlib.Path, default=results.ROOT / "tests" / "sass" / "expected.json")
     command.set_defaults(run=run_check)
     command = commands.add_parser("published", help="compare the model with published measurements")

@@ -1,9 +1,8 @@
-"""What is known of predicates when all arrays are aligned, as cudaMalloc aligns them.
+"""What is known about predicates when all arrays are aligned, as cudaMalloc aligns them.
 
-A kernel that moves 16 bytes at a time tests the address's low bits and has a second path, element by element, for arrays
-where they are not 0. The compiler makes branches of it, or predicates. Here the tests' results are those of aligned
-arrays: `x & mask` is 0 for a mask of 1 to 15. Everything that follows from it within the kernel is followed; all other
-predicates are unknown.
+A kernel that moves 16 bytes at a time tests the low bits of addresses and has a second path, element by element, for arrays
+that are not aligned. The compiler makes branches or predicates of these tests. Here they have the results of aligned arrays:
+`x & mask` is 0 for a mask of 1, 3, 7 or 15. All consequences within the kernel are derived; all other predicates are unknown.
 """
 import re
 
@@ -16,7 +15,7 @@ def strip(text):
 
 
 def truth(text, known):
-    """True, False or None of an operand such as "P0", "!PT"."""
+    """The value of an operand such as "P0" or "!PT": True, False, or None if it is unknown."""
     text = strip(text)
     negated = text.startswith("!")
     name = text.lstrip("!")
@@ -30,7 +29,7 @@ def is_zero(text, known):
 
 
 def is_low_bits(instruction, known):
-    """A LOP3 that is `x & mask` with a mask of low bits."""
+    """Whether it is a LOP3 that computes `x & mask` with a mask of low bits."""
     operands = [strip(text) for text in instruction.operands]
     if instruction.name not in ("LOP3", "ULOP3") or "0xc0" not in operands:
         return False
@@ -38,7 +37,7 @@ def is_low_bits(instruction, known):
 
 
 def compare(instruction, known):
-    """The result of ISETP of two values known to be 0, before it is combined with the last operand."""
+    """The result of an ISETP of two values known to be 0, before it is combined with the last operand; None for others."""
     operands = instruction.operands
     if instruction.name not in ("ISETP", "UISETP") or len(operands) < 5:
         return None
@@ -56,7 +55,7 @@ def combined(opcode, value, other):
 
 
 def look_up(operands, known):
-    """PLOP3: a truth table of three predicates, of which some are known."""
+    """The result of a PLOP3, a truth table of three predicates of which some are known; None if it is unknown."""
     inputs = [truth(text, known) for text in operands[2:5]]
     try:
         table = int(strip(operands[5]), 16)
@@ -71,7 +70,7 @@ def look_up(operands, known):
 
 
 def step(instruction, known):
-    """`known` after the instruction: names of registers ("zero") and of predicates (True, False)."""
+    """Updates `known` by the instruction: a register that is known maps to "zero", a predicate to True or False."""
     if not instruction.written:
         return
     values = {}
@@ -97,7 +96,7 @@ def step(instruction, known):
 
 
 def runs(instruction, known):
-    """Whether the predicate lets it run; None where that is unknown."""
+    """Whether its predicate lets the instruction run; None if that is unknown."""
     if not instruction.predicate:
         return True
     value = truth(instruction.predicate, known)

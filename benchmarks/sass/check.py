@@ -1,4 +1,4 @@
-"""Compares a build's kernels with what is expected of them: tests/sass/expected.json and the committed result files."""
+"""Compares a build's kernels with tests/sass/expected.json and with the committed result files."""
 import json
 
 import faults
@@ -7,15 +7,15 @@ import results
 import rows
 import tools
 
-REGISTERS_AT_ONCE = 8  # of a thread: one more takes this many
-MOST = 1.05  # times the committed instructions for each element
-PINNED = "13.0"  # the nvcc of the committed tables
+REGISTERS_AT_ONCE = 8  # of a thread: registers are allocated in units of 8
+MOST = 1.05  # times the committed instructions
+PINNED = "13.0"  # the nvcc version of the committed tables
 LISTS = {"local_memory": ("uses local memory", faults.uses_local_memory),
          "split_stores": ("stores 16-byte vectors in pieces", faults.split_vectors)}
 
 
 def expected_lists(path):
-    """Names of the kernels with each fault: "KERNEL, ARCHITECTURE". A name without an architecture stands for all."""
+    """The names of the kernels with each fault, as "KERNEL, ARCHITECTURE". A name without an architecture stands for all."""
     try:
         expected = json.loads(path.read_text(encoding="utf-8"))
         names = {key: [name for group in expected[key] for name in group["kernels"]] for key in LISTS}
@@ -35,7 +35,7 @@ def name_of(kernel):
 
 
 def check_lists(kernels, expected):
-    """Problems: a kernel with a fault that is not listed, and a listed one that has it no longer."""
+    """Problems: a kernel with a fault that is not listed, and a listed kernel that no longer has it."""
     problems = []
     for key, (what, has_fault) in LISTS.items():
         found = {name_of(kernel) for kernel in kernels if has_fault(kernel)}
@@ -46,12 +46,12 @@ def check_lists(kernels, expected):
 
 
 def bound_of(registers):
-    """The most registers that cost nothing: they are given out eight at a time."""
+    """The most registers at the same cost: they are allocated in units of eight."""
     return occupancy.up(registers, REGISTERS_AT_ONCE)
 
 
 def check_registers(kernels, committed):
-    """Problems: a kernel above its bound, one unknown to the table, and one that only the table has."""
+    """Problems: a kernel with more registers than its bound, one that the table lacks, and one that only the table has."""
     built = {(kernel.name, kernel.architecture) for kernel in kernels}
     problems = [f"{name}, {architecture}: is in kernels.json, and the build has no such kernel"
                 for name, architecture in sorted(committed.keys() - built)]
@@ -66,7 +66,7 @@ def check_registers(kernels, committed):
 
 
 def check_widths(found, committed):
-    """Problems: kernels whose main loop loads or stores narrower than the table says."""
+    """Problems: kernels whose widest load or store in the main loop is narrower than in the table."""
     problems = []
     for key, row in found.items():
         for what in ("widest_load", "widest_store"):
@@ -78,7 +78,7 @@ def check_widths(found, committed):
 
 
 def loop_cost(row):
-    """Instructions of the main loop for each 16 bytes of global memory; of the whole loop where it moves less."""
+    """Instructions of the main loop for each 16 bytes of global memory; of the whole loop if it moves fewer bytes."""
     return row["loop"] / max(1, rows.loop_bytes(row) / faults.VECTOR_BYTES)
 
 
@@ -90,8 +90,8 @@ def check_loops(found, committed):
 
 
 def check_instructions(found, committed):
-    """Problems: a launch with more instructions for each element than the table allows, one that is not in the table, and
-    one that only the table has, as a multiprocessor no longer holds a block of it."""
+    """Problems: a launch with more instructions for each element than the table allows, one that the table lacks, and one that
+    only the table has, because a multiprocessor no longer holds a block of it."""
     kept = {(row["name"], row["size"]) for row in found}
     problems = [f"{name} ({size}): has an estimate in estimates.json, and a multiprocessor no longer holds a block of it"
                 for name, size in sorted(committed.keys() - kept)]
@@ -112,7 +112,7 @@ def shapes(work):
 
 
 def check_launches(found, committed):
-    """Problems: works whose launches are not those of the committed file."""
+    """Problems: work whose launches differ from the committed file."""
     found, committed = shapes(found), shapes(committed)
     return [f"{name} ({size}): launches {found.get((name, size))}, expected {committed.get((name, size))}"
             for name, size in sorted(found.keys() | committed.keys())
@@ -120,7 +120,7 @@ def check_launches(found, committed):
 
 
 def check(kernels, work, nvcc, expected, folder):
-    """All problems of a build, each one line. The committed tables count only for the nvcc that made them."""
+    """All problems of a build, one line each. Registers and instructions are only compared if the same nvcc made the tables."""
     committed = results.read(folder / "kernels.json")[0]
     found = {(row["name"], row["size"]): row for row in rows.kernel_rows(kernels.values())}
     problems = check_lists(kernels.values(), expected) + check_widths(found, committed)

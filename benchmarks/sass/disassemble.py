@@ -1,4 +1,4 @@
-"""Reads the kernels of object files: their SASS and what they use of a multiprocessor."""
+"""Reads the kernels of object files: their SASS, and the resources of a multiprocessor that they use."""
 import concurrent.futures
 import dataclasses
 import functools
@@ -17,9 +17,9 @@ USAGE = re.compile(r"^ Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LO
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
-    name: str  # without namespaces and parameters; of a ladder with its folder: "gemm/naive"
+    name: str  # without namespaces and parameters; in a ladder with its folder: "gemm/naive"
     architecture: str  # "sm_90"
-    file: str  # the object file's name without its ending: "adam.cu"
+    file: str  # the object file's name without ".o": "adam.cu"
     registers: int  # of a thread
     stack: int  # bytes of a thread
     local: int  # bytes of a thread, without the stack
@@ -36,7 +36,7 @@ class Kernel:
 
     @property
     def loops(self):
-        """The loops without a loop inside."""
+        """The innermost loops."""
         return self.all_loops[0]
 
 
@@ -54,7 +54,7 @@ def short_name(demangled):
 
 
 def listings(text):
-    """The instructions of each function of `cuobjdump -sass`."""
+    """The instructions of each function in the output of `cuobjdump -sass`."""
     found = {}
     for line in text.splitlines():
         function = FUNCTION.match(line)
@@ -68,13 +68,13 @@ def listings(text):
 
 
 def prefix_of(path):
-    """The folder of a ladder, as kernels of several ladders have one name."""
+    """The folder of a ladder and "/", as kernels of different ladders share names; "" for other files."""
     parts = pathlib.Path(path).parts
     return parts[-2] + "/" if "ringtape_ladders_kernels_cuda.dir" in parts else ""
 
 
 def kernels_in_text(path, architecture, sass, usage):
-    """The kernels of the object file `path` from what cuobjdump prints of it."""
+    """The kernels of the object file `path`, from the output of `cuobjdump -sass` and `cuobjdump -res-usage`."""
     resources = {name: tuple(map(int, rest)) for name, *rest in USAGE.findall(usage)}
     found = listings(sass)
     names = tools.demangle(list(found))
@@ -82,7 +82,7 @@ def kernels_in_text(path, architecture, sass, usage):
     for mangled, demangled in zip(found, names):
         registers, stack, shared, local = resources[mangled]
         if shared and int(architecture.removeprefix("sm_")) >= 90:
-            shared -= machine.SHARED_OF_SYSTEM  # cuobjdump counts it for these, and not for older ones
+            shared -= machine.SHARED_OF_SYSTEM  # cuobjdump includes it from sm_90 on
         code = found[mangled]
         while code and code[-1].name in ("NOP", "BRA") and (code[-1].name == "NOP" or code[-1].target == code[-1].address):
             code.pop()  # padding
@@ -99,7 +99,7 @@ def kernels_of(path, architecture):
 
 
 def object_files(build):
-    """The objects of the library's kernels and of the ladders' in a build folder."""
+    """The object files of the library's kernels and of the ladders in a build folder."""
     found = sorted(pathlib.Path(build).glob("kernels/CMakeFiles/ringtape_kernels_cuda.dir/*.cu.o")) + sorted(
         pathlib.Path(build).glob("kernels/ladders/CMakeFiles/ringtape_ladders_kernels_cuda.dir/*/*.cu.o"))
     if not found:
@@ -108,13 +108,13 @@ def object_files(build):
 
 
 def of_each_object(build, read):
-    """read(path) of each object file of a build folder."""
+    """The results of read(path) for each object file of a build folder."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(read, object_files(build)))
 
 
 def kernels_of_build(build, architecture):
-    """All kernels of a build folder by name."""
+    """All kernels of a build folder, by name."""
     parts = of_each_object(build, lambda path: kernels_of(path, architecture))
     return {kernel.name: kernel for part in parts for kernel in part}
 

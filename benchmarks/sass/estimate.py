@@ -10,15 +10,15 @@ import nearest
 import occupancy
 import timeline
 
-ONCE = 0.75  # rounds of a loop: with fewer, some threads do not enter it, and its code is not what runs
-LITTLE = 0.5  # bytes for each element: with fewer, the work is beside the elements, such as a value for each row
-FEW = 0.01  # of a work's bytes: with a smaller share, reads (or writes) say nothing about the elements
+ONCE = 0.75  # rounds of a loop: with fewer, some threads do not enter it, and other code runs
+LITTLE = 0.5  # bytes for each element: with fewer, the work is not on the elements, but for example on a value per row
+FEW = 0.01  # of a work's bytes: with a smaller share, reads (or writes) do not tell the number of elements
 GLOBAL_LOADS, GLOBAL = ("LDG", "LDGSTS"), ("LDG", "LDGSTS", "STG")
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """A walk over the elements: a loop, or a kernel without loops (`loop` is None)."""
+    """A pass over the elements: a loop, or a path through the kernel without a loop (`loop` is None)."""
     loop: object
     path: list
     elements: float  # for each thread and iteration
@@ -33,16 +33,16 @@ class Launch:
     elements: float  # of the work
     read: float = 0  # distinct bytes for each element
     written: float = 0
-    requested: float = 0  # bytes for each element of all accesses, each byte of a warp's request once
+    requested: float = 0  # bytes of all accesses for each element; a byte counts once in a warp's request
     accesses: float = 0  # of lanes, for each element
-    requests: float = 0  # of warps: accesses of several lanes at once; 0 if they were not counted
+    requests: float = 0  # of warps, for each element; 0 if they were not counted
     moved: float = 0  # bytes of sectors for each element
-    scattered: float = 0  # sectors beyond the fewest, for each element
+    scattered: float = 0  # sectors beyond the fewest possible, for each element
     shared: float = 0  # bytes of shared memory for each element
     shared_cycles: float = 0  # of the banks, for each element
-    products: int = 0  # of matrices, one after another; an element is a multiply-add of one of them
+    products: int = 0  # matrix products, one after another; an element is then a multiply-add of one of them
     blocks_of_element: float = 0  # as counted at a small size; 0 if it was not
-    columns: int = 0  # elements of a row; 0 where the work has no rows
+    columns: int = 0  # elements in a row; 0 if the work has no rows
 
     @property
     def threads(self):
@@ -54,23 +54,23 @@ class Launch:
 
     @property
     def share(self):
-        """Elements of a thread."""
+        """The number of elements of a thread."""
         return self.elements / (self.threads * self.blocks)
 
     @property
     def is_little(self):
-        """Whether it is little work beside the elements, such as one value for each row."""
+        """Whether the work moves few bytes for each element, such as one value for each row."""
         return self.read + self.written < LITTLE
 
     @property
     def has_few_lanes(self):
-        """Whether less than half of a warp's lanes act, on average."""
+        """Whether on average fewer than half of a warp's lanes act in a request."""
         return 2 * self.accesses < machine.WARP * self.requests
 
     @property
     def share_of_row(self):
-        """Elements of a thread in one row, where a block takes a row at a time; those of a row, if it has fewer than a block
-        has threads, as a thread may take it whole; otherwise all of the thread's elements."""
+        """The elements of a thread in one row if a block takes a row at a time; if a row has fewer elements than a block has
+        threads, the whole row, as one thread may take it; for other work all elements of the thread."""
         if self.threads != self.block[0] or self.columns < 2 or self.is_little:
             return self.share
         if self.columns < self.threads:
@@ -85,19 +85,19 @@ class Estimate:
     limit: str  # the name of the largest term
     occupancy: occupancy.Occupancy
     instructions: float  # of a thread for each element
-    bytes_in_flight: float  # of loads, on a multiprocessor
+    bytes_in_flight: float  # of loads, for a multiprocessor
     passes: list
 
 
 def multiply_adds(path):
-    """Of one lane."""
+    """The multiply-adds of one lane on a path."""
     return sum({"FFMA": 1, "HMMA": 128 if ".16816" in each.instruction.opcode else 64}.get(each.instruction.kind, 0)
                for each in path)
 
 
 def loop_elements(launch, path):
-    """Elements of a thread in one pass along `path`; 0 where the path reads or writes none, and for little work of so few lanes
-    that no thread has a second item."""
+    """The elements of a thread in one pass along `path`; 0 if the path reads or writes none, and for little work with so few
+    lanes that no thread has a second item."""
     if launch.products:
         return multiply_adds(path)
     if launch.is_little and launch.has_few_lanes:
@@ -110,7 +110,7 @@ def loop_elements(launch, path):
 
 
 def candidates(launch, kernel):
-    """The loops that may be walks over the elements: for each, the ways around it."""
+    """The loops that may be passes over the elements; for each, the paths around it."""
     found = []
     innermost, outer = kernel.all_loops
     if launch.products and not any(multiply_adds(loop.path) for loop in innermost):
@@ -124,8 +124,8 @@ def candidates(launch, kernel):
 
 
 def passes_with_table(launch, kernel, wanted):
-    """The loops in which the lanes of a warp load the same of a table: their accesses are those that were counted, but they ask
-    for more bytes, as a request's bytes count once. So their elements are by what they store."""
+    """The loops in which the lanes of a warp load the same bytes of a table. Their accesses are those that were counted, but
+    the bytes of their accesses are more, as a byte counts once in a request. So their elements follow from the bytes stored."""
     found = [Pass(loop, loop.path, loop.bytes_of("STG") / launch.written) for loop in kernel.loops
              if launch.accesses and launch.written and loop.bytes_of("STG") and loop.bytes_of(*GLOBAL_LOADS)]
     return [each for each in found if each.elements * ONCE <= launch.share_of_row
@@ -134,8 +134,7 @@ def passes_with_table(launch, kernel, wanted):
 
 
 def accesses(path):
-    """Of global memory. Of instructions under an unknown predicate and its opposite one side counts: that with more bytes,
-    and of equal ones the fewer."""
+    """The number of accesses of global memory: see loops.count_on()."""
     return loops.count_on(path, GLOBAL)[1]
 
 
@@ -148,16 +147,18 @@ def shared_bytes(path):
 
 
 def of_elements(passes, count):
-    """`count` of each pass for an element, added up."""
+    """The sum of `count` over the passes, for each element."""
     return sum(count(each.path) / each.elements for each in passes)
 
 
 def choose_passes(launch, kernel):
-    """The loops that the launch goes through. Of products: as many as it has, those with the most multiply-adds. Of other work:
-    of all sets of loops, one after another in the code, that whose bytes for each element are nearest to those that the analysis counted, in global memory, then those with at most half more accesses,
-    then by the bytes of shared memory. Of equally near ones the fewest loops, then the most elements in an iteration, then the
-    fewest accesses. Where no set is near, the way around the rows' loop, or through the kernel, whose bytes are; also where the loops are taken
-    once for a row."""
+    """The loops that the launch goes through.
+
+    For matrix products: as many loops as products, those with the most multiply-adds. For other work, of all sets of up to
+    three loops, the set whose bytes of global memory for each element are nearest to the bytes that the analysis counted; among
+    equally near sets, one with at most 1.5 times the counted accesses, then the nearest in bytes of shared memory, then the set
+    with the fewest loops, with the most elements in an iteration, and with the fewest accesses. If no set is near, or if the
+    loops are taken once for each row: the path around the loop over rows, or through the kernel, whose bytes are nearest."""
     found = candidates(launch, kernel)
     if launch.products and found:
         return sorted((ways[0] for ways in found), key=lambda each: -each.elements)[:launch.products]
@@ -186,7 +187,7 @@ def choose_passes(launch, kernel):
 
 
 def is_once_for_a_row(launch, kernel, passes):
-    """Whether each of the loops is taken about once for each row: then it may be what longer rows need."""
+    """Whether each of the loops is taken about once for each row; then it may be code that only longer rows need."""
     return (all(launch.share_of_row < 1.5 * each.elements for each in passes)
             and any(all(each.loop.blocks < rows.blocks for each in passes) for rows in kernel.all_loops[1]))
 
@@ -204,13 +205,13 @@ def straight_pass(launch, kernel, wanted):
         return Pass(around, path, launch.share_of_row)
     path = nearest.through(kernel.blocks, wanted * launch.share, accesses, has_others)
     if around and loops.bytes_on(path, GLOBAL) < wanted * launch.share / 2 and loop_elements(launch, around.path) >= 0.2:
-        return Pass(around, around.path, loop_elements(launch, around.path))  # again and again, how often the bytes say
+        return Pass(around, around.path, loop_elements(launch, around.path))  # as often as the bytes tell
     return Pass(None, path, launch.share)
 
 
 def with_idle_lanes(launch, straight):
-    """A path says nothing of the lanes that are idle on it. Where most are, those that act go along it the more often: as often
-    as makes the requests of a warp those that were counted."""
+    """The pass with fewer elements if most lanes are idle: the acting lanes then take the path more often, so often that a warp
+    makes the requests that were counted. A path does not tell which lanes are idle on it."""
     if launch.is_little or not launch.has_few_lanes:
         return straight
     requests_of_warp = launch.requests * machine.WARP * straight.elements
@@ -218,7 +219,7 @@ def with_idle_lanes(launch, straight):
 
 
 def unit_cycles(path, architecture):
-    """For each unit of a multiprocessor: the cycles that a warp's instructions on the path take of it."""
+    """For each unit of a multiprocessor: the cycles that a warp's instructions on the path occupy it."""
     result = dict.fromkeys(("issue", "FMA", "ALU", "special functions", "f64", "tensor", "load-store"), 0)
     lanes = {"FFMA": ("FMA", architecture.fp32), "FADD": ("FMA", architecture.fp32), "FMUL": ("FMA", architecture.fp32),
              "HFMA2": ("FMA", architecture.half2), "F64": ("f64", architecture.fp64), "integer": ("ALU", architecture.alu),
@@ -245,10 +246,10 @@ def unit_cycles(path, architecture):
 
 
 def other_loops(launch, kernel, passes):
-    """(loop, how often a thread goes through it for an element) of loops beside the passes. How often is not in the code: as
-    often as explains the bytes that the analysis counted and the passes do not move. Where several products are made of tiles,
-    those that copy tiles into shared memory; otherwise, of those in shared memory alone, the ones that move the most bytes
-    (remainders move fewer), equally often."""
+    """Pairs (loop, rounds of a thread for each element) of the loops that are not passes. The code does not tell the rounds:
+    they are chosen to explain the bytes that the analysis counted and the passes do not move. For several products of tiles,
+    these are the loops that copy tiles into shared memory; otherwise, of the loops that only use shared memory, the loops that
+    move the most bytes (loops for remainders move fewer), all with the same number of rounds."""
     rest = [loop for loop in kernel.loops if shared_bytes(loop.path) and all(loop is not each.loop for each in passes)]
     if launch.products > 1:
         copies = [loop for loop in rest if loop.bytes_of("LDG") and loop.bytes_of("STS")]
@@ -262,18 +263,18 @@ def other_loops(launch, kernel, passes):
 
 
 def equally_often(chosen, kinds, missing):
-    """The loops, each as often as they move `missing` bytes together."""
+    """The loops, each with the number of rounds in which they together move `missing` bytes."""
     once = sum(loops.bytes_on(loop.path, kinds) for loop in chosen)
     return [(loop, missing / once) for loop in chosen if missing > 0]
 
 
 def norm(terms, p):
-    """The time of terms that hide each other only in part: their sum for p = 1, the largest for an infinite p."""
+    """The time of terms that overlap in part: their sum for p = 1, the largest term for an infinite p."""
     return sum(term ** p for term in terms) ** (1 / p)
 
 
 def ends_of(kernel, passes):
-    """What a thread executes before and after its passes."""
+    """The instructions that a thread executes before and after its passes."""
     if passes[0].loop is None:
         return []
     return loops.way_in(kernel.blocks, passes[0].loop) + loops.way_out(kernel.blocks, passes[-1].loop)
@@ -281,15 +282,15 @@ def ends_of(kernel, passes):
 
 @dataclasses.dataclass
 class Work:
-    """What a launch's threads do."""
-    cycles: float  # from a block's start to the end of its last warp, were it alone
+    """The work of a launch's threads."""
+    cycles: float  # from a block's start to the end of its last warp, if it ran alone
     units: dict  # cycles of each unit, for a warp
     instructions: float = 0  # of a thread
     loaded: float = 0  # bytes of a thread
     passed_over: dict = dataclasses.field(default_factory=lambda: dict.fromkeys(faults.STORES, 0))  # bytes of a thread
 
     def add(self, path, rounds, cycles, architecture):
-        """`rounds` times the path, which takes `cycles` in all."""
+        """Adds the path `rounds` times; `cycles` is the total of all rounds."""
         self.cycles += cycles
         self.instructions += len(path) * rounds
         self.loaded += loops.bytes_on(path, GLOBAL_LOADS) * rounds
@@ -313,7 +314,7 @@ def work_of(launch, kernel, passes, architecture):
     for loop, rounds_of_element in other_loops(launch, kernel, passes):
         rounds = rounds_of_element * share
         work.add(loop.path, rounds, timeline.cycles(loop.path, architecture, 4)[1] * rounds, architecture)
-    # A lane's share of what the analysis counted for each element.
+    # From the costs that the analysis counted for each element.
     passed_over = {kind: bytes_of_lane * machine.WARP / machine.SHARED_BYTES for kind, bytes_of_lane in work.passed_over.items()}
     work.units["load-store"] += launch.scattered * share * machine.WARP + passed_over["STG"]
     work.units["shared memory"] = launch.shared_cycles * share * machine.WARP + passed_over["STS"]
@@ -321,8 +322,7 @@ def work_of(launch, kernel, passes, architecture):
 
 
 def estimate(gpu, kernel, launch):
-    """The time of a launch of `kernel` (disassemble.Kernel) on `gpu`; None where a block needs more than a multiprocessor
-    has."""
+    """The time of a launch of `kernel` (disassemble.Kernel) on `gpu`; None if a block needs more than a multiprocessor has."""
     architecture = gpu.architecture
     held = occupancy.occupancy(architecture, launch.threads, kernel.registers, kernel.shared + launch.shared_bytes)
     if held.blocks == 0:

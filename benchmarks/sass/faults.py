@@ -1,4 +1,4 @@
-"""What a kernel's SASS should not have: local memory, and vector stores in pieces."""
+"""Faults of a kernel's SASS: local memory, and vector stores in pieces."""
 import re
 
 import instructions
@@ -10,7 +10,7 @@ STORES = ("STG", "STS")  # of global and of shared memory
 
 
 def uses_local_memory(kernel):
-    """Registers were spilled, or an array is in memory because its index is not known to the compiler."""
+    """Whether registers were spilled, or an array is in local memory because the compiler does not know its indices."""
     return kernel.stack > 0 or kernel.local > 0 or any(each.kind in ("LDL", "STL") for each in kernel.code)
 
 
@@ -20,9 +20,9 @@ def spills(kernel):
 
 
 def stores_of(path, kind):
-    """The stores of this kind that run on the path, by their guard, which is a predicate that is not known, its version and
-    its side (None where they run in any case), and by the registers of their address and the versions of these: lists of
-    (offset, bytes)."""
+    """The stores of this kind that run on the path, as lists of (offset, bytes). The keys are the guard, which is an unknown
+    predicate with its version and its side (None for a store that always runs), and the address registers with their
+    versions."""
     found, versions = {}, {}
     for each in path:
         instruction = each.instruction
@@ -37,9 +37,10 @@ def stores_of(path, kind):
 
 
 def pieces(path, kind):
-    """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores of one address: for each the widths
-    of its stores. Where the other side of their predicate stores a whole vector, they are for arrays that are not aligned. What
-    is not a multiple of 16 bytes long, a row of ten floats say, does not begin at one either, and is as wide as it can be."""
+    """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores to one address; for each, the widths
+    of its stores. Not counted: stores whose predicate's other side stores a whole vector, as they are for arrays that are not
+    aligned, and stretches whose length is not a multiple of 16 bytes, such as a row of ten floats, as they do not begin at a
+    multiple either and are stored as wide as possible."""
     found, stores = [], stores_of(path, kind)
     whole = {guard for (guard, *_), places in stores.items() for _, size in places if size == VECTOR_BYTES}
     for (guard, *_), places in stores.items():
@@ -52,7 +53,7 @@ def pieces(path, kind):
 
 
 def neighbours(places):
-    """The widths of stores (offset, bytes) that follow each other without a gap: a list for each stretch."""
+    """The widths of stores (offset, bytes) that follow one another without a gap: a list for each stretch."""
     runs, end = [], None
     for offset, size in sorted(set(places)):
         if offset != end:
@@ -73,21 +74,21 @@ def vectors_of(run):
 
 
 def split_stores(path):
-    """How many 16-byte vectors the path stores in pieces."""
+    """The number of 16-byte vectors that the path stores in pieces."""
     return sum(len(pieces(path, kind)) for kind in STORES)
 
 
 def bytes_between_pieces(path, kind):
-    """Bytes of a lane that the stores of pieces pass over: they touch the sectors, or the banks, of all lanes' whole vectors
-    each time."""
+    """The bytes of a lane that stores in pieces skip: each such store touches the sectors, or the banks, of all lanes' whole
+    vectors."""
     return sum(VECTOR_BYTES - size for run in pieces(path, kind) for size in run)
 
 
 def paths_of(kernel):
-    """The ways through the kernel on which its work is: once around each loop, and once through everything."""
+    """The paths on which a kernel does its work: once around each innermost loop, and once through the whole kernel."""
     return [loop.path for loop in kernel.loops] + [loops.straight_path(kernel.blocks, True)]
 
 
 def split_vectors(kernel):
-    """The most vectors that one way through the kernel stores in pieces."""
+    """The largest number of vectors that one of these paths stores in pieces."""
     return max((split_stores(path) for path in paths_of(kernel)), default=0)

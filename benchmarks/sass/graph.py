@@ -1,10 +1,10 @@
 """The launches of one update as a graph: the time of each launch, and of the longest chain of them.
 
-What a launch reads and writes is not in the graph. A launch of our own code gets the model's estimate where the committed
-launches (benchmarks/results/sass/launches.json) have the same kernel with blocks of the same size: they know how many elements
-a block takes. Otherwise it gets a floor: the life of a block that takes the shortest way through the kernel, for as many waves
-of blocks as there are. A product of a library gets a limit, its bytes or its arithmetic at the GPU's rates, or the start of a
-block.
+The graph does not tell what a launch reads and writes. A launch of our own kernels gets the model's estimate if the committed
+launches (benchmarks/results/sass/launches.json) have the same kernel with blocks of the same size, which tells the number of
+elements of a block. Otherwise it gets a floor: the time of a block that takes the shortest path through the kernel, times the
+number of waves of blocks. A library's matrix product gets a limit: the time of its bytes or of its arithmetic at the GPU's
+rates, or of the start of a block, whichever is longest.
 """
 import dataclasses
 import json
@@ -17,7 +17,7 @@ import occupancy
 import timeline
 import tools
 
-GAP = 0.5e-6  # seconds from the end of a launch to the begin of one that waits for it, in a graph: docs/sass.md
+GAP = 0.5e-6  # seconds from the end of a launch to the start of one that depends on it, in a graph: docs/sass.md
 SUMS = {"estimate": "estimated", "at least": "at least, by the shortest way through the kernel",
         "limit": "products of a library at the GPU's rates, which small ones do not reach",
         "unknown": "in a library, of unknown work"}
@@ -29,8 +29,8 @@ class Node:
     grid: tuple
     block: tuple
     shared_bytes: int
-    after: tuple  # places of the nodes that it waits for
-    dtype: str = ""  # of a product of a library
+    after: tuple  # indices of the nodes that it depends on
+    dtype: str = ""  # of a library's matrix product
     flops: float = 0
     bytes: float = 0
 
@@ -40,7 +40,7 @@ def is_whole(value):
 
 
 def node_of(row):
-    """The launch of a row; ValueError, KeyError, TypeError or AttributeError where it is none."""
+    """The launch of a row. Throws ValueError, KeyError, TypeError or AttributeError for a row that is no launch."""
     node = Node(row["kernel"], tuple(row["grid"]), tuple(row["block"]), row["shared_bytes"], tuple(row["after"]),
                 row.get("dtype", ""), row.get("flops", 0), row.get("bytes", 0))
     if not isinstance(node.kernel, str):
@@ -56,7 +56,7 @@ def node_of(row):
 
 
 def read(path):
-    """The launches of a file that --save-graph has written."""
+    """The launches in a file that --save-graph wrote."""
     try:
         nodes = [node_of(row) for row in json.loads(path.read_text(encoding="utf-8"))["launches"]]
     except OSError as error:
@@ -70,7 +70,7 @@ def read(path):
 
 
 def least_seconds(gpu, kernel, node):
-    """A launch's floor."""
+    """The least time of a launch."""
     threads = math.prod(node.block)
     if threads * math.prod(node.grid) == 0:
         raise tools.SassError(f"{node.kernel}: a launch without threads, which only a library's product has")
@@ -84,8 +84,8 @@ def least_seconds(gpu, kernel, node):
 
 
 def known_launch(node, known):
-    """The node as a launch of the model: its elements are those that so many blocks take in the one of `known` (lists of
-    launches.Launch by kernel) that has blocks of the same size and the nearest number of them. None without one."""
+    """The node as a launch of the model. Of the launches in `known` (lists of Launch by kernel) that have blocks of the same
+    size, the one with the nearest number of blocks tells the elements of a block. None if there is no such launch."""
     blocks = math.prod(node.grid)
     same = [each for each in known.get(node.kernel, []) if each.threads == math.prod(node.block)
             and each.blocks_of_element > 0 and not each.products]
@@ -97,8 +97,8 @@ def known_launch(node, known):
 
 
 def library_seconds(gpu, node):
-    """The least time of a library's product: its bytes by a large copy's rate, its arithmetic, or the start of a block of
-    one warp that reads something."""
+    """The least time of a library's product: the longest of its bytes at the rate of a large copy, its arithmetic, and the
+    start of a block of one warp that loads a value."""
     architecture = gpu.architecture
     multiply_adds = architecture.fp32 if node.dtype == "f32" else architecture.tensor
     start = machine.BLOCK_CYCLES + machine.WARP_CYCLES + architecture.latency["LDG"]
@@ -106,7 +106,7 @@ def library_seconds(gpu, node):
 
 
 def time_of(gpu, node, kernels, known):
-    """Seconds of a launch and what they are: "estimate", "at least", "limit", or "unknown" (0 seconds)."""
+    """The seconds of a launch, and their kind: "estimate", "at least", "limit", or "unknown" (0 seconds)."""
     if node.kernel not in kernels:
         return (library_seconds(gpu, node), "limit") if node.bytes else (0.0, "unknown")
     least, launch = least_seconds(gpu, kernels[node.kernel], node), known_launch(node, known)
@@ -116,7 +116,7 @@ def time_of(gpu, node, kernels, known):
 
 
 def longest_chain(nodes, seconds):
-    """Seconds from the first launch to the end of the last with the floors and the gaps, and the launches on the way."""
+    """The seconds of the longest chain of dependent launches, with the gaps between them, and the chain."""
     ends, earlier = [], []
     for place, node in enumerate(nodes):
         last = max(node.after, key=lambda before: ends[before], default=None)
@@ -131,7 +131,7 @@ def longest_chain(nodes, seconds):
 
 
 def text_of(nodes, gpu, kernels, known):
-    """`kernels` and `known` by name."""
+    """The graph as lines of text. `kernels` and `known` are by kernel name."""
     times = [time_of(gpu, node, kernels, known) for node in nodes]
     width = max((len(node.kernel) for node in nodes), default=0)
     yield f"{len(nodes)} launches on {gpu.name}, estimated by the model (not measured)"
@@ -148,7 +148,7 @@ def text_of(nodes, gpu, kernels, known):
 
 
 def dot(nodes, gpu, kernels, known):
-    """The graph in Graphviz' language: a box for each launch, an edge from each launch that it waits for."""
+    """The graph in the DOT language of Graphviz: a box for each launch, and an edge from each launch that it depends on."""
     lines = ["digraph launches {", '  node [shape=box, fontname="Helvetica", fontsize=11];']
     for place, node in enumerate(nodes):
         shape = " x ".join(map(str, node.grid)) + " blocks of " + " x ".join(map(str, node.block))

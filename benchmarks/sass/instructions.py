@@ -1,7 +1,7 @@
-"""SASS as text: instructions, what kind of work each is, and which registers it reads and writes.
+"""SASS as text: instructions, the kind of work of each, and the registers that it reads and writes.
 
-The names are those of NVIDIA's table "Instruction Set Reference" of the CUDA Binary Utilities, for the compute capabilities
-8.x and 9.0.
+The names are from the table "Instruction Set Reference" in NVIDIA's CUDA Binary Utilities, for compute capabilities 8.x and
+9.0.
 """
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?)(U?P[0-9T]) )?\s*([A-Z][A
 REGISTER = re.compile(r"(?<![A-Za-z0-9_.])(U?)(R|P)([0-9]+)(\.64)?")
 TARGET = re.compile(r"(0x[0-9a-f]+)\s*$")
 
-# Bytes of a lane's access: the last of these that the opcode names; 4 without any.
+# Bytes of a lane's access, by the last of these parts in the opcode; 4 without one.
 WIDTHS = {"U8": 1, "S8": 1, "8": 1, "U16": 2, "S16": 2, "16": 2, "64": 8, "128": 16}
 
 
@@ -19,7 +19,7 @@ WIDTHS = {"U8": 1, "S8": 1, "8": 1, "U16": 2, "S16": 2, "16": 2, "64": 8, "128":
 class Instruction:
     address: int
     predicate: str  # "P0", or "" for none
-    negated: bool  # runs where the predicate is false
+    negated: bool  # whether it runs if the predicate is false
     opcode: str  # with its modifiers: "LDG.E.128"
     operands: tuple  # texts
 
@@ -33,7 +33,7 @@ class Instruction:
 
     @functools.cached_property
     def bytes(self):
-        """Of global, shared or local memory, for each lane; 0 where it is no access."""
+        """The bytes of global, shared or local memory that a lane accesses; 0 if it is no access."""
         if self.kind not in MEMORY_KINDS:
             return 0
         if self.name == "LDSM":  # four 8 x 8 matrices of 16-bit values are 16 bytes of each lane
@@ -45,13 +45,14 @@ class Instruction:
 
     @functools.cached_property
     def target(self):
-        """The address that a branch or call goes to; None where the text does not say it."""
+        """The address that a branch or call goes to; None if the text does not name it."""
         found = TARGET.search(self.operands[-1]) if self.operands else None
         return int(found[1], 16) if found else None
 
     @functools.cached_property
     def is_conditional(self):
-        """A branch that may fall through: it has a predicate, before it or as its first operand, or is divergent."""
+        """Whether it is a branch that may fall through: one with a predicate, before it or as its first operand, or with
+        .DIV."""
         return bool(self.predicate) or self.name == "BRA" and (
             ".DIV" in self.opcode or bool(self.operands) and bool(re.match(r"!?U?P[0-9]", self.operands[0])))
 
@@ -65,7 +66,7 @@ class Instruction:
 
 
 def parse_line(line):
-    """The instruction of a line of `cuobjdump -sass`; None for other lines."""
+    """The instruction in a line of `cuobjdump -sass`; None for other lines."""
     match = LINE.match(line)
     if not match:
         return None
@@ -102,7 +103,7 @@ KINDS = {
 
 def kind_of(instruction):
     name = instruction.name
-    if name == "IMAD":  # also the compiler's way to move a register, on the multiplier instead of the adder
+    if name == "IMAD":  # IMAD.MOV moves a register, on the multiplier instead of the adder
         return "move" if ".MOV" in instruction.opcode else "integer"
     if name in ("MOV", "CS2R", "S2R", "S2UR", "R2UR", "UMOV", "P2R", "R2P", "MOV32I", "PRMT", "UPRMT"):
         return "move"
@@ -120,7 +121,7 @@ NO_DESTINATION = ("STG", "ST", "STS", "STL", "RED", "BRA", "BRX", "CALL", "RET",
 
 
 def registers_in(text, width=1):
-    """Names of the registers that an operand names: a register, or a memory address; `width` of them where it is more."""
+    """The names of the registers in an operand, which is a register or a memory address; `width` consecutive ones for each."""
     names = []
     for uniform, kind, number, pair in REGISTER.findall(text):
         count = 1 if kind == "P" else max(width, 2 if pair else 1)
@@ -129,7 +130,7 @@ def registers_in(text, width=1):
 
 
 def result_width(instruction):
-    """The number of registers of the first operand."""
+    """The number of registers in the result."""
     name, opcode = instruction.name, instruction.opcode
     if instruction.bytes and name != "LDSM":
         return max(1, instruction.bytes // 4)
@@ -146,7 +147,7 @@ def destinations(instruction):
         return ()
     first = instruction.operands[0]
     names = registers_in(first, result_width(instruction))
-    # Predicates before the sources: the carry of IADD3, the second result of ISETP, the predicate of FCHK.
+    # Predicates before the sources are results too: the carry of IADD3, the second result of ISETP, the result of FCHK.
     for text in instruction.operands[1:3]:
         if re.fullmatch(r"U?P[0-9]", text):
             names.append(text)

@@ -1,5 +1,5 @@
-// Writes the launches of every kernel at the sizes at which it is measured on a GPU: shapes, and the bytes of
-// each launch. Needs no GPU. benchmarks/sass estimates times from them (docs/sass.md).
+// Writes the launches of every kernel at the sizes at which it would be measured on a GPU: the shape of each
+// launch, and its bytes. Needs no GPU. benchmarks/sass estimates times from them (docs/sass.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using kernel_cases::RecordedLaunch;
 using kernel_cases::Setup;
 using kernel_cases::Size;
 
-/// Elements of the runs that count bytes: few, as every access is recorded.
+/// Elements of the runs that count bytes. Few, because every access is recorded.
 constexpr std::int64_t kCounted = 1 << 16;
 
 /// The same work with at most about kCounted elements. Rows keep their length, so that the same kernels run.
@@ -46,10 +46,10 @@ Json to_json(simt::dim3 shape) {
   return Json::Array{shape.x, shape.y, shape.z};
 }
 
-/// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that
-/// must be read and written, those that requests ask for, and those of the sectors that they touch; requests
-/// of warps, and accesses of their lanes; sectors beyond the fewest; and bytes of shared memory, with the
-/// cycles of its banks.
+/// The costs per element, as counted for work with `elements` elements: blocks; the bytes that must be read
+/// and written at least, the bytes that requests ask for, and the bytes of the sectors that they touch;
+/// requests of warps, and accesses of their lanes; sectors beyond the fewest possible; bytes of shared
+/// memory, and cycles of its banks.
 Json costs_of(const KernelReport& report, double elements) {
   double requested = 0, requests = 0, accesses = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
   for (const analysis::LineCounts& line : report.lines) {
@@ -76,7 +76,7 @@ Json costs_of(const KernelReport& report, double elements) {
               {"shared_cycles", shared_cycles / elements}};
 }
 
-/// The launches, with the costs of the kernel of the same name and number among the counted ones.
+/// The launches, each with the costs of the counted launch of the same kernel with the same number.
 Json to_json(const std::vector<RecordedLaunch>& launches, const std::vector<KernelReport>& counted,
              double elements) {
   std::vector<bool> taken(counted.size());
@@ -104,18 +104,18 @@ Json case_row(const Case& kernel, const std::string& size_text, const Size& size
   LaunchRecording recording;
   Setup setup(Device{});
   kernel.prepare(setup, size);
-  recording.clear();  // of what fills its memory
+  recording.clear();  // drops the launches that fill its memory
   setup.launch(Stream::current({}));
   return Json{{"name", kernel.row.empty() ? kernel.name : kernel.row},
               {"size", size_text},
               {"elements", size.elements()},
               {"columns", size.lengths.empty() ? size.columns : 0},
-              {"bytes", kernel.bytes_by_elements(size)},  // as the costs, which are those of a small size
+              {"bytes", kernel.bytes_by_elements(size)},  // like the costs, which are of a small size
               {"flops", kernel.flops_at(size)},
               {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};
 }
 
-/// A product of a linear layer: its name as it ends a row's size, and which operands are transposed.
+/// A product of a linear layer: the text that ends a row's size, and which operands are transposed.
 struct ProductForm {
   const char* suffix;
   bool transpose_a, transpose_b;
@@ -144,8 +144,8 @@ Json product_row(DType dtype, std::int64_t n, const ProductForm& form) {
               {"launches", to_json(recording.launches(), {}, 1)}};
 }
 
-/// A kernel of attention with the products of tiles that it computes: of queries and keys, and of weights and
-/// values; in the backward's passes those of the gradients too.
+/// A kernel of attention and the number of tile products that it computes: queries by keys, weights by
+/// values, and in the backward's passes those of the gradients.
 struct TileProducts {
   const char *kernel, *name;
   int products;
@@ -154,8 +154,8 @@ constexpr TileProducts kTileProducts[] = {{"attention_forward", "attention_forwa
                                           {"attention_backward", "attention_backward_queries", 3},
                                           {"attention_backward", "attention_backward_keys", 4}};
 
-/// Causal attention of 96 heads of 64, for 8 sequences of GPT-2's 12. An element is a multiply-add of one
-/// product of tiles, of which those on the diagonal are computed whole.
+/// Causal attention of 96 heads of 64: 8 sequences with GPT-2's 12 heads. An element is a multiply-add of one
+/// tile product; tiles on the diagonal are computed whole.
 void add_attention(Json::Array& rows, std::int64_t tokens) {
   constexpr std::int64_t kHeads = 96, kWidth = 64;
   const double of_formula = static_cast<double>(kHeads * tokens * (tokens + 1) / 2 * kWidth);
@@ -191,7 +191,7 @@ void add_attention(Json::Array& rows, std::int64_t tokens) {
   }
 }
 
-/// The size at which a ladder's rungs are estimated, and that at which their bytes are counted.
+/// The size for which a ladder's rungs are estimated, and the size at which their bytes are counted.
 constexpr int kLadderSize = 4096, kCountedLadderSize = 256;
 
 std::vector<KernelReport> count(const ladders::Trial& trial, int version) {
@@ -206,7 +206,7 @@ std::vector<KernelReport> count(const ladders::Trial& trial, int version) {
 void add_ladder(Json::Array& rows, const std::string& name) {
   const ladders::Trial small = ladders::make_trial(name, kCountedLadderSize, {});
   const ladders::Trial trial = ladders::make_trial(name, kLadderSize, {});
-  // An element of a product is one of its multiply-adds.
+  // In a matrix product, an element is a multiply-add.
   const auto elements_at = [&](double n) { return trial.flops > 0 ? n * n * n : n * n; };
   for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
     const std::vector<KernelReport> counted = count(small, version);
@@ -238,7 +238,7 @@ void write_launches(const std::string& path) {
   }
   add_attention(rows, 1024);
   for (const std::string& ladder : ladders::names()) {
-    if (ladder != "attention") add_ladder(rows, ladder);  // its rungs are of several kernels and forms
+    if (ladder != "attention") add_ladder(rows, ladder);  // attention's rungs have several kernels and forms
   }
   save_text(path, Json{{"rows", std::move(rows)}}.dump(1) + "\n");
 }
@@ -248,6 +248,6 @@ void write_launches(const std::string& path) {
 int main(int argc, char** argv) {
   CommandLine app("Writes the launches of every kernel at the sizes at which a GPU would be measured.");
   std::string path;
-  app.file("--json", path, "The file to write").required();
+  app.file("--json", path, "the file to write").required();
   return app.run(argc, argv, [&] { write_launches(path); });
 }

@@ -7,7 +7,7 @@ from estimate import LITTLE, Launch
 
 
 def read(path):
-    """Rows of work: (name, size, launches)."""
+    """The rows of work as (name, size, launches)."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
         return [(row["name"], row["size"], [launch_of(row, each) for each in row["launches"]]) for row in rows]
@@ -25,14 +25,14 @@ def launch_of(row, each):
     blocks_of_element = costs.pop("blocks", 0)
     counted_blocks = blocks_of_element * row["elements"]
     if products == 1 and costs:
-        # The bytes of the matrices, which grow with n^2 and not with the multiply-adds.
+        # The bytes of the matrices grow with n^2, not with the multiply-adds, so they do not count for each element.
         costs["read"], costs["written"] = 0, 0
     elif costs and costs["read"] + costs["written"] < LITTLE:
-        # Its costs beyond the distinct bytes grow with the blocks.
+        # The costs other than the distinct bytes grow with the blocks.
         more = min(1, product(each["grid"]) / counted_blocks)
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
         if row.get("columns") == 0:
-            # Of an arena, whose parameters are shorter where they are counted: a search for each of them counts too much there.
+            # An arena: its parameters are shorter in the counted run, so the search for a parameter counts too much there.
             costs["requested"] = max(costs["requested"] * more, costs["read"] + costs["written"])
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
                   block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], products=products,

@@ -1,24 +1,24 @@
-"""The control-flow graph of a kernel, its loops, and the way through them that aligned arrays take."""
+"""The control-flow graph of a kernel, its loops, and the paths through them that aligned arrays take."""
 import dataclasses
 import heapq
 
 import aligned
 
 ENDS = ("EXIT", "RET", "BRX", "JMX", "KILL")
-NEVER = 1 << 20  # instructions: the price of a call, which only rare values need (a division's subnormal numbers, say)
+NEVER = 1 << 20  # instructions: the cost of a call, which only rare values need, such as subnormal numbers in a division
 
 
 @dataclasses.dataclass
 class Block:
     code: list
     after: list  # numbers of the blocks that may come next, when all arrays are aligned
-    before: dict  # what is known of predicates at its beginning; see aligned.py
+    before: dict  # what is known at its beginning: see aligned.py; None if it is not reached
     has_call: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class Executed:
-    """An instruction on a path. All take an issue slot; one whose predicate is false does nothing."""
+    """An instruction on a path. Each takes an issue slot; one whose predicate is false has no effect."""
     instruction: object
     runs: object  # True, False, None: unknown
 
@@ -31,15 +31,15 @@ class Executed:
 class Loop:
     header: int
     blocks: frozenset
-    path: list  # of Executed: once around, on the way with the most bytes
-    lean: list  # the same on the way with the fewest loads of those with the most stores
+    path: list  # of Executed: once around, on the path with the most bytes
+    lean: list  # the same on the path with the most stored bytes, and of these the fewest loaded bytes
 
     def bytes_of(self, *kinds):
         return bytes_on(self.path, kinds)
 
 
 def split(code):
-    """The instructions in blocks: a block begins at a branch's target and after a branch."""
+    """The basic blocks, each a list of instructions, and the number of the block that begins at an address."""
     if not code:
         return [], {}
     addresses = {instruction.address for instruction in code}
@@ -89,7 +89,7 @@ def successors(block, number, known, number_at, count):
     following = [number + 1] if number + 1 < count else []
     runs = aligned.runs(last, known)
     if last.name in ("BRA", "JMP"):
-        if ".DIV" in last.opcode:  # taken where the lanes of a warp have parted
+        if ".DIV" in last.opcode:  # only taken if the lanes of a warp have diverged
             return following
         target = [number_at[last.target]] if last.target in number_at else []
         taken = runs
@@ -104,7 +104,7 @@ def successors(block, number, known, number_at, count):
 
 
 def executed(block):
-    """The block's instructions, with what is known of their predicates."""
+    """The block's instructions, with what is known about their predicates."""
     known = dict(block.before)
     result = []
     for instruction in block.code:
@@ -119,8 +119,9 @@ def bytes_on(path, kinds):
 
 
 def count_on(path, kinds):
-    """Bytes that a lane moves by accesses of these kinds, and their number. Of instructions under an unknown predicate and its
-    opposite one side counts: that with more bytes, of equal ones that with fewer accesses."""
+    """The bytes that a lane moves by accesses of these kinds, and the number of these accesses. Of instructions under an
+    unknown predicate and under its negation, only one side counts: the side with more bytes or, if these are equal, fewer
+    accesses."""
     total, number, sides, versions = 0, 0, {}, {}
     for each in path:
         instruction = each.instruction
@@ -142,7 +143,7 @@ def count_on(path, kinds):
 
 
 def components(nodes, after):
-    """Strongly connected components with a cycle, by Tarjan's method (SIAM Journal on Computing 1(2), 1972)."""
+    """The strongly connected components with a cycle, by Tarjan's algorithm (SIAM Journal on Computing 1(2), 1972)."""
     index, low, stack, on_stack, found = {}, {}, [], set(), []
     for root in nodes:
         if root in index:
@@ -182,7 +183,7 @@ def components(nodes, after):
 
 
 def find_loops(blocks):
-    """The loops without a loop inside, and those with one, each in the order of the code. The way around the latter goes
+    """The innermost loops, and the loops with a loop inside, both in the order of the code. The path around an outer loop goes
     through an inner loop at most once."""
     reached = {number for number, block in enumerate(blocks) if block.before is not None}
     innermost, outer = [], []
@@ -214,19 +215,20 @@ def innermost_loops(blocks):
 
 
 def most_bytes(path):
-    """The most bytes of global memory, or else of shared memory; of these the fewest instructions."""
+    """Prefers paths with the most bytes of global memory, then of shared memory, then with the fewest instructions."""
     return (bytes_on(path, ("LDG", "STG", "LDGSTS")),
             bytes_on(path, ("LDS", "STS", "LDSM")) + 16 * sum(each.instruction.kind == "HMMA" for each in path), -len(path))
 
 
 def fewest_loads(path):
-    """What a kernel does that writes its result, where another argument makes it add to the result."""
+    """Prefers paths with the most stored, then with the fewest loaded bytes: a kernel that writes its result, instead of adding
+    to it, takes such a path."""
     return (bytes_on(path, ("STG",)), -bytes_on(path, ("LDG", "LDGSTS")), -len(path))
 
 
 def best_path(blocks, header, part, closed, back, value_of):
-    """Once around a loop: of the paths from its header over one of the edges `back`, without the edges `closed`, that with
-    the largest value, a sum over its blocks; one without a call where there is one."""
+    """Once around a loop: of the paths from its header over one of the edges `back`, without the edges `closed`, the path with
+    the largest value, which is a sum over its blocks. A path without a call is preferred."""
     order, seen = [], set()
 
     def visit(number):
@@ -252,8 +254,8 @@ def best_path(blocks, header, part, closed, back, value_of):
 
 
 def cheapest_path(blocks, start, goals, with_goal=False):
-    """The path with the fewest instructions from block `start` to the first of the blocks `goals`; a call is avoided.
-    Empty where there is none."""
+    """The path with the fewest instructions from block `start` to the nearest of the blocks `goals`; calls are avoided. Empty
+    if there is none."""
     queue, done = [(0, start, None)], {}
     while queue:
         price, number, earlier = heapq.heappop(queue)
@@ -288,8 +290,8 @@ def way_out(blocks, loop):
 
 
 def straight_paths(blocks):
-    """Two ways through the whole kernel, once through each loop that they enter, for kernels whose work is in no loop: that
-    which moves the most bytes, and that with the fewest instructions."""
+    """Two paths through the whole kernel, once through each loop that they enter: the path that moves the most bytes, and the
+    path with the fewest instructions. For kernels whose work is in no loop."""
     return [straight_path(blocks, with_most_bytes) for with_most_bytes in (True, False)]
 
 

@@ -1,4 +1,4 @@
-"""What a GPU has: docs/sass.md gives the source of each figure."""
+"""The limits and rates of GPUs: docs/sass.md gives the source of each figure."""
 import dataclasses
 
 
@@ -9,7 +9,7 @@ class Architecture:
     threads: int  # at most on a multiprocessor
     blocks: int
     registers: int
-    shared: int  # bytes of shared memory of a multiprocessor, of which each block takes 1 KiB more than it asks for
+    shared: int  # bytes of shared memory of a multiprocessor; a block takes 1 KiB more than it requests
     fp32: int  # lanes a clock
     fp64: int
     half2: int
@@ -21,15 +21,15 @@ class Architecture:
 
 
 WARP = 32
-SCHEDULERS = 4  # of a multiprocessor, each of which issues an instruction a clock
-REGISTERS_AT_ONCE = 256  # registers are given to a warp in units of this many
-SHARED_AT_ONCE = 128  # bytes
-SHARED_OF_SYSTEM = 1024  # bytes of every block
-SPECIAL = 16  # lanes a clock of the special function units, which convert too
-SHUFFLES = 32
-SHARED_BYTES = 128  # a clock: one 4-byte word of each of the 32 banks
+SCHEDULERS = 4  # of a multiprocessor; each issues one instruction a clock
+REGISTERS_AT_ONCE = 256  # registers are allocated to a warp in units of this size
+SHARED_AT_ONCE = 128  # bytes: the unit of allocation of shared memory
+SHARED_OF_SYSTEM = 1024  # bytes that the system takes in every block
+SPECIAL = 16  # lanes a clock of the special function units, which also convert
+SHUFFLES = 32  # lanes a clock
+SHARED_BYTES = 128  # bytes a clock: a 4-byte word of each of the 32 banks
 
-# Results of arithmetic: 4 cycles for most, by the compiler's own stall counts. Shared memory, special functions and f64:
+# Latencies of results: 4 cycles for most arithmetic, by the compiler's own stall counts. Shared memory, special functions, f64:
 # Abdelkhalik and others 2022 (arXiv:2208.11174), Luo and others 2024 (arXiv:2402.13499).
 ARITHMETIC = {"FFMA": 4, "FADD": 4, "FMUL": 4, "integer": 5, "move": 5, "compare": 5, "HFMA2": 5, "pack": 5, "F64": 8,
               "MUFU": 18, "convert": 18, "HMMA": 33, "HGMMA": 128, "shuffle": 23, "LDS": 29, "LDSM": 33, "constant": 8,
@@ -60,10 +60,10 @@ H100 = Gpu("H100", SM_90, 132, 1.755e9, 3.0e12, 8.0e12)
 H200 = Gpu("H200", SM_90, 132, 1.98e9, 4.256e12, 9.7e12)
 GPUS = {gpu.name: gpu for gpu in (A100, A6000, H100_PCIE, H100, H200)}
 
-# The launch of a block: from the end of the one before it on the same multiprocessor to the first instruction, and the
-# time that each of its warps adds. Fitted: docs/sass.md.
+# The launch of a block: cycles from the end of the previous block on the same multiprocessor to the first instruction, and the
+# cycles that each of its warps adds. Fitted: docs/sass.md.
 BLOCK_CYCLES = 450
 WARP_CYCLES = 4
-# Work of several kinds hides in part behind other work: t = (a^p + b^p + ...)^(1/p). Fitted likewise.
-MEMORY_OVERLAP = 1.75  # of the bytes of memory with everything else
-UNITS_OVERLAP = 3  # of a multiprocessor's units, and the waiting for results
+# Work of several kinds overlaps in part: t = (a^p + b^p + ...)^(1/p). The exponents are fitted as well.
+MEMORY_OVERLAP = 1.75  # p of the bytes of memory with everything else
+UNITS_OVERLAP = 3  # p of a multiprocessor's units and the latency of results

@@ -1,18 +1,19 @@
-"""The way through a kernel whose accesses are nearest to given ones, for code that no loop repeats: a row whose elements are
-in a thread's registers, or an array that is too short for the unrolled loop.
+"""The path through a kernel whose accesses are nearest to a given number of bytes, for code that no loop repeats: a row whose
+elements are in a thread's registers, or an array that is too short for the unrolled loop.
 
-The way goes once through each loop that it enters. Branches on the same condition, the same comparison of registers with the
-same contents, go the same way.
+The path goes once through each loop that it enters. Branches on the same condition, which is the same comparison of registers
+with the same contents, go the same way.
 """
 import collections
 
 import loops
 
-MOST_STATES = 2000  # of a block; of more those whose accesses are fewest are kept
+MOST_STATES = 2000  # of a block; if there are more, those with the fewest bytes are kept
 
 
 def definitions(blocks):
-    """For each block: the addresses of the instructions that may have written a register last before it."""
+    """For each block and register: the addresses of the instructions that may have written the register last before the
+    block."""
     reached = {number for number, block in enumerate(blocks) if block.before is not None}
     before = {number: {} for number in reached}
     waiting = sorted(reached)
@@ -39,8 +40,9 @@ def defined_in(code, before):
 
 
 def conditions(blocks):
-    """For each block that ends with a branch by a predicate: the condition, a comparison of registers with known contents, and
-    the predicate's value where it holds. A condition may be kept as a bit of a register, which is tested later."""
+    """For each block that ends with a branch on a predicate: the condition, which is a comparison of registers with known
+    contents, and the predicate's value if the condition holds. A condition may be stored in a bit of a register that is tested
+    later."""
     before = definitions(blocks)
     made, bits = {}, collections.defaultdict(list)
     for number in before:
@@ -71,13 +73,13 @@ def conditions(blocks):
 
 
 def is_beyond_a_warp(condition):
-    """A comparison with 31, which lets the threads of the first warp join the results of the others."""
+    """Whether it is a comparison with 31, by which only the first warp goes on to combine the results of all warps."""
     return condition[0].startswith("ISETP.GT") and "0x1f" in condition[1]
 
 
 def is_bit(instruction, operation):
-    """A LOP3 that sets (0xfc, "or") or tests (0xc0, "and") a single bit of a register: "R77, R77, 0x1000, RZ, 0xfc" or
-    "P6, RZ, R77, 0x1000, RZ, 0xc0"."""
+    """Whether it is a LOP3 that sets (0xfc, "or") or tests (0xc0, "and") a single bit of a register, such as
+    "R77, R77, 0x1000, RZ, 0xfc" or "P6, RZ, R77, 0x1000, RZ, 0xc0"."""
     mask = instruction.operands[-4] if len(instruction.operands) >= 5 else ""
     return (instruction.name == "LOP3" and instruction.operands[-2] == operation and mask.startswith("0x")
             and int(mask, 16).bit_count() == 1)
@@ -85,7 +87,7 @@ def is_bit(instruction, operation):
 
 def through(blocks, wanted, access_count, has_others=False):
     """From the kernel's beginning to its end: see nearest_path()."""
-    # The last round of a loop may leave by a call of the code at its end, which is no edge here: an end back to the loop counts.
+    # The last round of a loop may leave it by a call of code at its end, which is no edge here: so a back edge counts as an end.
     return nearest_path(blocks, 0, range(len(blocks)), lambda _, forward: not forward, wanted, access_count, has_others)
 
 
@@ -96,9 +98,10 @@ def around(blocks, loop, wanted, access_count, has_others=False):
 
 
 def nearest_path(blocks, start, part, is_end, wanted, access_count, has_others):
-    """Of the ways through the blocks `part`, from `start` to one that is an end, that whose bytes of global memory are nearest
-    to `wanted`; without calls, then with the fewest accesses, then with the most instructions. With `has_others` that of a warp
-    that is not the block's first. As a list of loops.Executed, empty where there is no way."""
+    """Of the paths through the blocks `part`, from `start` to a block that is an end: the path whose bytes of global memory are
+    nearest to `wanted`; of equally near ones, without calls, then with the fewest accesses, then with the most instructions.
+    With `has_others`, the path of a warp that is not the first of its thread block. A list of loops.Executed, empty if there is
+    none."""
     condition_of = conditions(blocks)
     place = {number: i for i, number in enumerate(in_order(blocks, start, part))}
     states = {start: {(0, frozenset()): ((0, 0, 0), None)}}
@@ -139,7 +142,7 @@ def nearest_path(blocks, start, part, is_end, wanted, access_count, has_others):
 
 
 def in_order(blocks, start, part):
-    """The blocks that are reached from `start` within `part`, each before those that may follow it, but for edges back."""
+    """The blocks that are reached from `start` within `part`, in topological order except for back edges."""
     order, seen, waiting = [], {start}, [(start, iter(blocks[start].after))]
     while waiting:
         number, rest = waiting[-1]
@@ -154,12 +157,12 @@ def in_order(blocks, start, part):
 
 
 def with_fact(facts, condition, value):
-    """`facts` with the condition's value; None where they say the opposite."""
+    """`facts` with the condition's value; None if they contain the opposite."""
     if condition is None:
         return facts
     return None if (condition, not value) in facts else facts | {(condition, value)}
 
 
 def is_taken(following, number):
-    """Whether a branch at the end of block `number` was taken: the block after it in the code is the other way."""
+    """Whether the branch at the end of block `number` was taken, as `following` is not the next block in the code."""
     return following != number + 1

@@ -1,5 +1,5 @@
-"""How many blocks of a kernel a multiprocessor holds: "Hardware Multithreading" and the table of technical specifications
-of the CUDA C++ Programming Guide, with the units of allocation of the CUDA occupancy calculator."""
+"""The number of blocks of a kernel that a multiprocessor holds, by "Hardware Multithreading" and the table of technical
+specifications in the CUDA C++ Programming Guide, with the allocation units of the CUDA occupancy calculator."""
 import dataclasses
 
 import machine
@@ -13,13 +13,13 @@ def up(value, unit):
 class Occupancy:
     blocks: int  # on a multiprocessor at once
     warps: int
-    limit: str  # what allows no further block: "registers", "shared memory", "threads" or "blocks"
+    limit: str  # what limits the blocks: "registers", "shared memory", "threads" or "blocks"
     share: float  # of the warps that a multiprocessor can hold
 
 
 def occupancy(architecture, threads, registers, shared):
-    """For blocks of `threads` threads with `registers` each and `shared` bytes, static and dynamic. 0 blocks where one does
-    not fit."""
+    """For blocks of `threads` threads with `registers` registers each and `shared` bytes of static and dynamic shared memory. 0
+    blocks if a block does not fit."""
     warps = up(threads, machine.WARP) // machine.WARP
     of_warp = up(max(registers, 1) * machine.WARP, machine.REGISTERS_AT_ONCE)
     # Registers are held by the four schedulers, each for its own warps.

@@ -1,4 +1,4 @@
-"""Compares the model with published measurements of kernels that are not ours: docs/sass.md says how their code is made."""
+"""Compares the model with published measurements of other projects' kernels: docs/sass.md tells how their code is made."""
 import json
 
 import disassemble
@@ -16,7 +16,7 @@ def read(path):
 
 
 def find(kernels, words):
-    """The kernel whose name contains all of `words`: the shortest of them."""
+    """The kernel with the shortest name that contains all of `words`."""
     found = [kernel for kernel in kernels if all(word in kernel.name for word in words)]
     if not found:
         raise tools.SassError(f"no kernel's name contains {' and '.join(words)}")
@@ -28,7 +28,7 @@ def launch_of(part, gpu, kernel):
     fields = {name: part[name] for name in names if name in part}
     fields.setdefault("moved", part.get("read", 0) + part.get("written", 0))
     shared = part.get("shared_bytes", 0)
-    if "blocks_of_multiprocessor" in part:  # the program holds the number down by its use of shared memory
+    if "blocks_of_multiprocessor" in part:  # the program limits the number by its use of shared memory
         of_block = gpu.architecture.shared // part["blocks_of_multiprocessor"]
         shared = of_block // machine.SHARED_AT_ONCE * machine.SHARED_AT_ONCE - machine.SHARED_OF_SYSTEM - kernel.shared
     return estimate.Launch(" ".join(part["kernel"]), tuple(part["grid"]), tuple(part["block"]), shared, **fields)

@@ -26,7 +26,7 @@ def estimate_text(name, size, gpu, launch, found):
 
 
 def show(kernels, work, words, gpu):
-    """Texts of the kernels whose names contain `words`, each with the launches of it."""
+    """The texts of the kernels whose names contain `words`, each followed by the estimates of its launches."""
     for (name, architecture), kernel in sorted(kernels.items()):
         if words not in name or architecture != gpu.architecture.name:
             continue

@@ -12,7 +12,7 @@ import tools
 
 
 def write(path, nvcc, rows, settings=None):
-    """A line for each row, so that changes can be read."""
+    """Writes a line for each row, so that differences are readable."""
     head = {"program": "benchmarks/sass", "machine": {"device": "none: read from the code that nvcc made", "nvcc": nvcc},
             "settings": {"estimated": "by the model of docs/sass.md, not measured", **(settings or {})}}
     lines = [json.dumps(head)[:-1] + ', "rows": ['] + [
@@ -22,7 +22,7 @@ def write(path, nvcc, rows, settings=None):
 
 
 def read(path):
-    """The rows of a result file by name and size, and the version of nvcc."""
+    """The rows of a result file, by name and size, and the version of nvcc."""
     try:
         file = result_files.read(path)
     except result_files.ResultsError as error:

@@ -1,4 +1,4 @@
-"""The rows of the result files: what the kernels use, and the estimates."""
+"""The rows of the result files: the resources of the kernels, and the estimates."""
 import collections
 
 import estimate
@@ -12,14 +12,15 @@ ARCHITECTURES = ("sm_80", "sm_90")
 
 
 def by_kind(path):
-    """Instructions on a path by kind, and by width for memory: {"FFMA": 48, "LDG 16": 4}. What does not run is left out."""
+    """The instructions on a path by kind, and for memory by width: {"FFMA": 48, "LDG 16": 4}. Without those that do not run."""
     return dict(sorted(collections.Counter(
         f"{each.instruction.kind} {each.instruction.bytes}" if each.instruction.bytes else each.instruction.kind
         for each in path if each.acts).items()))
 
 
 def main_path(kernel):
-    """The loop with the most bytes of global memory, or else the most instructions; the whole kernel where there is none."""
+    """The path around the innermost loop with the most bytes of global memory, then the fewest accesses, then the most
+    instructions; the path through the whole kernel if it has no loop."""
     if not kernel.loops:
         return loops.straight_path(kernel.blocks, True)
     return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path),
@@ -27,18 +28,18 @@ def main_path(kernel):
 
 
 def widest(path, kind):
-    """Bytes of the widest access of a kind on a path; 0 without one."""
+    """The bytes of the widest access of a kind on a path; 0 if there is none."""
     return max((each.instruction.bytes for each in path if each.instruction.kind == kind and each.acts), default=0)
 
 
 def loop_bytes(row):
-    """Bytes of global memory of a lane in the main loop of a row of kernel_rows()."""
+    """The bytes of global memory that a lane moves in the main loop of a row of kernel_rows()."""
     kinds = (key.split()[1:] + [count] for key, count in row.items() if key.startswith("loop "))
     return sum(int(kind[1]) * kind[2] for kind in kinds if len(kind) == 3 and kind[0] in estimate.GLOBAL)
 
 
 def kernel_rows(kernels):
-    """What each kernel uses, and its main loop."""
+    """A row for each kernel: its resources and its main loop."""
     rows = []
     for kernel in sorted(kernels, key=lambda kernel: (kernel.name, kernel.architecture)):
         path = main_path(kernel)
@@ -51,14 +52,15 @@ def kernel_rows(kernels):
 
 
 def estimate_rows(kernels, work):
-    """An estimate for each launch on each GPU that can hold it. `kernels` by (name, architecture); `work` from launches.read()."""
+    """An estimate for each launch on each GPU that can hold it. `kernels` is by (name, architecture), `work` from
+    launches.read()."""
     rows = []
     for name, size, launches in work:
         for number, launch in enumerate(launches, 1):
             for gpu in map(machine.GPUS.get, ESTIMATED):
                 kernel = kernels.get((launch.kernel, gpu.architecture.name))
                 if kernel is None:
-                    raise tools.SassError(f"{name}: launches '{launch.kernel}', which the build has not for "
+                    raise tools.SassError(f"{name}: launches '{launch.kernel}', which the build lacks for "
                                           f"{gpu.architecture.name}")
                 found = estimate.estimate(gpu, kernel, launch)
                 if found:
@@ -80,7 +82,7 @@ def estimate_row(name, size, kernel, launch, found):
 
 
 def rates():
-    """The limits of each GPU that is estimated."""
+    """The limits of each GPU in the estimates."""
     return {gpu.name: {"copy_bytes_per_second": gpu.copy_rate,
                        "f32_flops_per_second": round_to(2 * gpu.architecture.fp32 * gpu.multiprocessors * gpu.clock)}
             for gpu in map(machine.GPUS.get, ESTIMATED)}

@@ -1,8 +1,7 @@
-"""A kernel's source lines beside what nvcc made of them, and beside what `lens` counts for them.
+"""A kernel's source lines with the code that nvcc made of each, and with what `lens` counts for it.
 
-The kernel's file is compiled once more, by the build's command with -lineinfo, which adds line numbers and must leave the
-code as it is: the instructions are compared with the build's.
-"""
+The kernel's file is compiled again with the build's command and -lineinfo, which adds line numbers and must not change the
+code: the instructions are compared with the build's. """
 import collections
 import dataclasses
 import json
@@ -25,20 +24,20 @@ COUNTED = re.compile(r"^  (\S+):(\d+) +(read|write|atomic) +(\d+) +([\d.]+) +(\d
 
 @dataclasses.dataclass
 class Line:
-    """What nvcc made of one line of the source."""
+    """The code of one source line."""
     code: list  # of Instruction, of the whole kernel
-    main: list  # of Executed: those on the way around the main loop, or through a kernel without one
-    live: dict  # of each instruction of `code`, by address: the registers that hold a value there
+    main: list  # of Executed, on the path around the main loop, or through a kernel without loops
+    live: dict  # the number of live registers at each instruction of `code`, by address
 
 
 def place_of(chain):
-    """The place that an instruction counts for, of those that it was inlined through, the innermost first: the innermost
-    of a .cu file, as in the analysis (docs/analysis.md)."""
+    """The place to which an instruction is attributed. `chain` has the places through which it was inlined, innermost first:
+    the innermost place in a .cu file is taken, as in the analysis (docs/analysis.md)."""
     return next((place for place in chain if place[0].endswith(".cu")), chain[0])
 
 
 def places_in_text(text):
-    """{function: {address: (file, line)}} of `nvdisasm -gi`."""
+    """{function: {address: (file, line)}} from the output of `nvdisasm -gi`."""
     found, chain, is_whole, current = {}, [], True, {}
     for line in text.splitlines():
         section = SECTION.match(line)
@@ -47,7 +46,7 @@ def places_in_text(text):
         location = LOCATION.match(line)
         if location:
             chain = ([] if is_whole else chain) + [(location[1], int(location[2]))]
-            is_whole = location[3] is None  # the line without "inlined at" is the last of an instruction's
+            is_whole = location[3] is None  # the line without "inlined at" ends an instruction's chain
         instruction = instructions.parse_line(line)
         if instruction and chain:
             current[instruction.address] = place_of(chain)
@@ -55,7 +54,7 @@ def places_in_text(text):
 
 
 def live_in_text(text):
-    """{function: {address: live registers}} of `nvdisasm -lrm count`."""
+    """{function: {address: live registers}} from the output of `nvdisasm -lrm count`."""
     found, current, column = {}, {}, 0
     for line in text.splitlines():
         section = SECTION.match(line)
@@ -72,7 +71,8 @@ def live_in_text(text):
 
 
 def lines_of(kernel, places, live):
-    """{(file, line): Line} of a kernel, with places_in_text() and live_in_text() of it."""
+    """{(file, line): Line} of a kernel. `places` and `live` are those of its function in places_in_text() and
+    live_in_text()."""
     found = collections.defaultdict(lambda: Line([], [], {}))
     for instruction in kernel.code:
         if instruction.address in places:
@@ -86,7 +86,7 @@ def lines_of(kernel, places, live):
 
 
 def compile_with_lines(build, path, architecture, cubin):
-    """Compiles the source of the build's object file `path` to `cubin`, for one architecture, with line numbers."""
+    """Compiles the source of the build's object file `path` to the file `cubin`, for one architecture, with line numbers."""
     try:
         commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -105,7 +105,7 @@ def compile_with_lines(build, path, architecture, cubin):
 
 
 def read_lines(build, path, kernel):
-    """lines_of() a kernel of the build's object file `path`."""
+    """lines_of() for a kernel of the build's object file `path`."""
     with tempfile.TemporaryDirectory() as folder:
         cubin = pathlib.Path(folder).resolve() / "kernel.cubin"
         compile_with_lines(build, path, kernel.architecture, cubin)
@@ -121,7 +121,7 @@ def read_lines(build, path, kernel):
 
 
 def counted_by_lens(build, words, name):
-    """What `lens WORDS` counts for the kernel `name` without its folder: {(file, line): texts}; of several launches the
+    """What `lens WORDS` counts for the kernel `name`, which has no folder: {(file, line): texts}. Of several launches only the
     first counts."""
     program = build / "bin" / "lens"
     if not program.exists():
@@ -162,7 +162,7 @@ def main_text(path):
 
 
 def sass_text(executed, live):
-    """An instruction as the disassembler writes it; one that does nothing, as its predicate is false, in brackets."""
+    """An instruction as the disassembler writes it, in brackets if it has no effect because its predicate is false."""
     instruction = executed.instruction
     predicate = f"@{'!' if instruction.negated else ''}{instruction.predicate} " if instruction.predicate else ""
     text = f"{predicate}{instruction.opcode} {', '.join(instruction.operands)}".strip()
@@ -170,7 +170,7 @@ def sass_text(executed, live):
 
 
 def text_of(kernel, lines, counted, with_sass):
-    """The lines as text, with what counted_by_lens() found, and the instructions of the main loop themselves."""
+    """The lines as text, with the counts of counted_by_lens() and, `with_sass`, the instructions of the main loop."""
     where = "the main loop" if kernel.loops else "the way through the kernel"
     yield (f"{kernel.name}, {kernel.architecture}: {kernel.registers} registers, {len(kernel.code)} instructions, "
            f"{len(rows.main_path(kernel))} in {where}")

@@ -1,9 +1,9 @@
-"""When one warp alone would issue the instructions of a path: in order, each once its operands are there."""
+"""The times at which one warp alone issues the instructions of a path: in order, each when its operands are available."""
 import machine
 
 
 def issue_cycles(instruction, architecture):
-    """Cycles for which the unit of one of the four schedulers is taken by a warp's instruction."""
+    """The cycles for which a warp's instruction occupies its unit, of which each of the four schedulers has one."""
     lanes = {"FFMA": architecture.fp32, "FADD": architecture.fp32, "FMUL": architecture.fp32, "HFMA2": architecture.half2,
              "F64": architecture.fp64, "integer": architecture.alu, "compare": architecture.alu, "pack": architecture.alu,
              "MUFU": machine.SPECIAL, "convert": machine.SPECIAL, "shuffle": machine.SHUFFLES}.get(instruction.kind)
@@ -11,8 +11,8 @@ def issue_cycles(instruction, architecture):
 
 
 def cycles(path, architecture, times=1):
-    """Cycles from the first instruction until every result of the last of `times` passes is there, and the cycles of one
-    pass in the long run (with the passes after the first)."""
+    """The cycles from the first instruction until all results of the last of `times` passes are available, and the cycles of a
+    pass in the steady state, which is the mean of the passes after the first."""
     ready, busy, now = {}, {}, 0
     marks = []
     for _ in range(max(times, 1)):
@@ -38,6 +38,7 @@ def cycles(path, architecture, times=1):
 
 
 def end_of_copies(instruction, ready):
-    """When a DEPBAR lets the warp go on. One that leaves a group of copies under way does not wait for the latest."""
+    """The cycle at which a DEPBAR lets the warp continue. A DEPBAR that leaves groups of copies in flight does not wait
+    here."""
     left = instruction.operands[-1] if instruction.operands else "0x0"
     return ready.get("copies", 0) if left in ("0x0", "0") else 0

@@ -10,18 +10,18 @@ PACKAGES = {"cuobjdump": "nvidia-cuda-cuobjdump==13.5.37", "nvdisasm": "nvidia-c
 
 
 class SassError(Exception):
-    """An error of one line for the user."""
+    """An error with a message of one line for the user."""
 
 
 def folders():
-    """Where the programs may be: PATH, the toolkit, and the folders of the PyPI packages of this Python."""
+    """The folders of the programs: PATH, the toolkit, and the PyPI packages of this Python."""
     site = pathlib.Path(sysconfig.get_paths()["purelib"])
     return os.environ.get("PATH", "").split(os.pathsep) + ["/usr/local/cuda/bin"] + [
         str(folder) for folder in sorted(site.glob("nvidia/cu*/bin"))]
 
 
 def environment():
-    """The environment in which cuobjdump finds nvdisasm. Throws SassError where one of them is missing."""
+    """The environment in which cuobjdump finds nvdisasm. Throws SassError if one of them is missing."""
     path = os.pathsep.join(folders())
     missing = [name for name in PACKAGES if shutil.which(name, path=path) is None]
     if missing:
@@ -31,7 +31,7 @@ def environment():
 
 
 def run(program, arguments):
-    """What cuobjdump or nvdisasm prints."""
+    """The output of cuobjdump or nvdisasm."""
     environ = environment()
     done = subprocess.run([shutil.which(program, path=environ["PATH"]), *map(str, arguments)], env=environ, check=False,
                           capture_output=True, text=True)
@@ -41,7 +41,7 @@ def run(program, arguments):
 
 
 def reason_of(done):
-    """The last line that a program which failed has printed."""
+    """The last line that a failed program printed."""
     return ((done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
@@ -53,7 +53,7 @@ def write_text(path, text):
 
 
 def demangle(names):
-    """C++ names as people write them, by binutils' c++filt."""
+    """The demangled C++ names, by c++filt of binutils."""
     if not names:
         return []
     if shutil.which("c++filt") is None:
@@ -63,7 +63,7 @@ def demangle(names):
 
 
 def nvcc_version(build):
-    """The version of nvcc that the build folder is configured for: "13.0", or "" where it has none."""
+    """The version of nvcc for which the build folder is configured, such as "13.0"; "" without nvcc."""
     for path in sorted(pathlib.Path(build).glob("CMakeFiles/*/CMakeCUDACompiler.cmake")):
         found = re.search(r'CMAKE_CUDA_COMPILER_VERSION "(\d+\.\d+)', path.read_text())
         if found:
