@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For scripts that open pages in headless Chromium: sourced. Ends the script with 77 where there is
-# none. Sets `work`, a folder that goes with the script, and `failed`.
+# Sourced by scripts that open pages in headless Chromium. Ends the script with 77 if there is no
+# Chromium. Sets `work`, a temporary folder that is removed when the script ends, and `failed`.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [ -z "$browser" ]; then
   echo "skipped: no Chromium here"
@@ -16,7 +16,7 @@ failure() {
   echo "FAILED: $*"
 }
 
-# browse ARGUMENTS...: a browser of its own, with its log in $work/log.
+# browse ARGUMENTS...: runs a new browser, with its log in $work/log.
 browse() {
   timeout 300 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
     --disable-background-networking --disable-component-update --enable-logging=stderr --v=0 "$@" 2>"$work/log"

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Opens the page of --report in headless Chromium as a reader would, on a wide screen and on a phone's, in light and
-# in dark mode: nothing on the console, nothing fetched, nothing wider than the screen, and all of its document shown.
-#   scripts/check_report.sh PAGE.html [FOLDER]     FOLDER: where screenshots are left
-# Ends with 0, 1, or 77 where there is no Chromium.
+# Opens a page of --report in headless Chromium, as on a wide screen and on a phone, in light and in dark mode, and checks
+# that the console is empty, nothing is fetched, nothing is wider than the screen, and all of its document is shown.
+#   scripts/check_report.sh PAGE.html [FOLDER]     FOLDER: for screenshots
+# The exit status is 0, 1 if a check fails, or 77 if there is no Chromium.
 set -uo pipefail
 page=$(realpath "$1")
 # shellcheck source=scripts/browser.sh
 source "$(dirname "$0")/browser.sh"
 
-# A page can fetch only through one of these; the SVG namespace is a name and is not fetched.
+# A page can only fetch through one of these. The SVG namespace is a name and is not fetched.
 if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE 'https?:|["(]//|<link [^>]*href="[^d]|@import|url\(|src=|fetch\(|import ' | head -5 | grep .; then
   failure "the page refers to something outside of it"
 fi
 
-# A frame of the screen's width holds a copy of the page and reports the width of its contents; --host-resolver-rules and the
-# log show requests to a server.
+# A frame as wide as the screen holds a copy of the page; the script reports the width of its content and the number of
+# resources that it requested.
 measure='<script>addEventListener("load", () => { const f = document.querySelector("iframe"); const d = f.contentDocument; const w = d.documentElement.scrollWidth; document.title = "width " + w + " of " + f.clientWidth + " resources " + f.contentWindow.performance.getEntriesByType("resource").length; })</script>'
 cp "$page" "$work/page.html"
 for width in 360 1280; do

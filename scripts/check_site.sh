@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Opens the lessons' pages (./learn site) in headless Chromium, as on a phone and on a wide screen, light and dark, and uses them:
-# nothing on the console, nothing fetched, nothing wider than the screen, every slider, quiz and prediction works, texts have contrast.
-#   scripts/check_site.sh FOLDER [SCREENSHOTS]     SCREENSHOTS: a folder where they are left
-# Ends with 0, 1, or 77 where there is no Chromium.
+# Opens the lessons' pages (./learn site) in headless Chromium, as on a phone and on a wide screen, in light and in dark mode,
+# uses them, and checks that the console is empty, nothing is fetched, nothing is wider than the screen, every slider, quiz and
+# prediction works, and texts have enough contrast.
+#   scripts/check_site.sh FOLDER [SCREENSHOTS]     SCREENSHOTS: a folder for screenshots
+# The exit status is 0, 1 if a check fails, or 77 if there is no Chromium.
 set -uo pipefail
 site=$(realpath "$1")
 # shellcheck source=scripts/browser.sh
 source "$(dirname "$0")/browser.sh"
 
-# A page that opens the others in a frame, uses them, and writes what is wrong into its title.
+# This page opens the others in a frame, uses them, and writes the problems into its title.
 pages=("$site"/index.html "$site"/docs/glossary.html "$site"/lessons/[0-9]*/index.html)
 {
   echo '<!DOCTYPE html><html><head><title>-</title></head><body style="margin:0"><script>const pages = ['

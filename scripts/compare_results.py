@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares two result files of a benchmark program, or two folders of them: which rows have become slower?
+"""Compares two result files of a benchmark program, or two folders of them, and lists the rows that have become slower.
 
     scripts/compare_results.py OLD.json NEW.json [--threshold 10] [--other-machine]
     scripts/compare_results.py OLD_FOLDER NEW_FOLDER
 
-Rows are matched by program, name and size. The ratio is the new time over the old one. Ends with 1 where a row takes
-longer by more than the threshold in percent, or where a file or a timed row of OLD is missing in NEW, and with 2 for
-files that cannot be compared: those that are no result files, have no row in common, were measured with different
-settings, or come from different machines (--other-machine compares them all the same).
+Rows are matched by program, name and size. The ratio is the new time over the old time. The exit status is 1 if a row takes
+longer by more than the threshold in percent, or if a file or a timed row of OLD is missing in NEW. It is 2 for files that
+cannot be compared: files that are no result files, have no row in common, were measured with different settings, or come
+from different machines (unless --other-machine is given).
 """
 import argparse
 import math
@@ -16,7 +16,7 @@ import sys
 
 import result_files
 
-# Hardware settings that make two files incomparable. Another compiler or library is only reported, as it may be the reason.
+# Hardware whose difference makes two files incomparable. Another compiler or library is only reported, as it may be the cause.
 HARDWARE = ["device", "gpu", "cpu", "cores", "threads"]
 
 
@@ -26,7 +26,7 @@ def refuse(text):
 
 
 def files_of(path):
-    """The result files of a folder by name; a single file has an empty name."""
+    """The result files of a folder, by name; a single file has the name ""."""
     return {file.name: file for file in sorted(path.glob("*.json"))} if path.is_dir() else {"": path}
 
 
@@ -47,7 +47,7 @@ def check_comparable(old, new, options):
 
 
 def compare(old, new, options):
-    """Prints a line for each row of both files; returns how many were compared, the slower and the missing ones."""
+    """Prints a line for each row of both files; returns the number of compared rows, the slower rows and the missing rows."""
     print(f"{new['program']}, {old.get('revision', 'unknown')} to {new.get('revision', 'unknown')}")
     check_comparable(old, new, options)
     before = {(row["name"], row["size"]): row["seconds"] for row in old["rows"] if "seconds" in row}

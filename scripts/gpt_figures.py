@@ -1,12 +1,12 @@
-"""Tables of docs/gpt.md: training and generation beside other programs (tests/long/gpt_against_others.py and
-gpt_against_nanogpt.py write the results)."""
+"""Tables of docs/gpt.md: training and generation compared with other programs. tests/long/gpt_against_others.py and
+gpt_against_nanogpt.py write the results."""
 import statistics
 
 WORK = {"4x64": "step, 4 x 64 tokens", "1x1024": "step, 1 x 1,024 tokens", "token": "token, batch 1"}
 
 
 def others(results, time_text):
-    """A row for each work: our time, and the others' over it."""
+    """A row for each kind of work: our time, and the times of others relative to it."""
     works = {}
     for row in results.rows("gpt_steps"):
         works.setdefault(row["size"], {})[row["name"]] = row
@@ -23,7 +23,7 @@ def others(results, time_text):
 
 
 def shakespeare(results, time_text):
-    """A row for each program: the losses of its seeds, and a step's time."""
+    """A row for each program: the loss over its seeds, and the time of a step."""
     programs = {}
     for row in results.rows("gpt_shakespeare"):
         programs.setdefault(row["name"], []).append(row)

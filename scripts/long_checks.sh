@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The checks that take too long for .ci/run, hours in all. A line for each with its time and result; outputs go to files.
+# Runs the checks that take too long for .ci/run, hours in total. Prints a line for each, with time and result; outputs go to files.
 #
-#   scripts/long_checks.sh OUTDIR [CHECK...]      without a CHECK: all of them, in the order below
+#   scripts/long_checks.sh OUTDIR [CHECK...]      without a CHECK: all, in the order below
 #
 #   idle       the test suite ten times
 #   busy       the test suite ten times beside busy loops
-#   kills      training killed at 50 random moments, and ranks of it killed or stopped at 50
+#   kills      a training run killed at 50 random moments, and ranks of one killed or stopped at 50
 #   barriers   every barrier of the kernels removed in turn: a test must fail (tests/kernels/remove_barriers.py)
-#   order      everything that orders work on a GPU removed in turn, on the GPU model: a test must fail
+#   order      each call that orders work on a GPU removed in turn, on the GPU model: a test must fail
 #              (tests/gpu_model/remove_synchronisation.py)
-#   schedules  tests on the GPU model with everything as early as it may be, and tests and programs under 100 random
+#   schedules  tests on the GPU model with all work as early as possible, and tests and programs under 100 random
 #              schedules (tests/gpu_model/random_schedules.py)
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
@@ -17,15 +17,15 @@
 #   meshes     gradients and steps on each mesh of 5 to 8 ranks against double precision (tests/dist/every_mesh_test.cpp);
 #              a small GPT and an MLP under each mesh of up to 8 ranks, against one rank (7,960 runs)
 #   sizes      1,000 models of random sizes and flags under random meshes, against one rank
-#   docs       the docs' commands whole, not cut short
+#   docs       the docs' commands in full, not shortened
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)
 #   gpt        100 random configurations of GPT-2 and Llama against transformers (PYTHON likewise)
-#   training   the trainings that the docs and lessons speak of, each over its seeds, beside the committed results
-#   check      the check build's tests whole: every order of threads, every number of ranks
+#   training   the training runs on which the docs and lessons rely, each over its seeds, against the committed results
+#   check      all tests of the check build: every order of threads, every number of ranks
 #   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
 #
-# Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
+# Needs the build of ./run_tests.sh. The exit status is 1 if a check has failed.
 set -uo pipefail
 [ $# -ge 1 ] || { sed -n '2,28s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2

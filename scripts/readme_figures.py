@@ -2,17 +2,17 @@
 """Makes the tables and pictures of the docs from the result files of the benchmarks.
 
     scripts/readme_figures.py            writes them
-    scripts/readme_figures.py --check    fails where one of them is not what the result files say
+    scripts/readme_figures.py --check    fails if one of them differs from the result files
 
-A table stands in a page between two markers,
+A table is in a page between two markers,
 
     <!-- figures: steps -->
     <!-- end of figures -->
 
-and is made of the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json, or of
-benchmarks/results/training, which scripts/training_runs.py writes.
-Names of tables: see TABLES below. The pictures go to docs/pictures; matplotlib draws them (pip install matplotlib), and
---check does without it.
+and is made from the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json, or
+from benchmarks/results/sass and training, which benchmarks/sass and scripts/training_runs.py write.
+The names of the tables are in TABLES below. The pictures go to docs/pictures; matplotlib draws them (pip install
+matplotlib), and --check does not need it.
 """
 import argparse
 import datetime
@@ -30,15 +30,15 @@ import training_figures
 from result_files import ResultsError
 
 MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
-PAGES = ["README.md", "docs", "lessons"]  # and the README of the result files' folder
+PAGES = ["README.md", "docs", "lessons"]  # and the README.md in the folder of the result files
 
 
 class Results:
-    """The result files of one machine, each read when it is first asked for."""
+    """The result files of one machine, each read when it is first used."""
 
     def __init__(self, folder):
         self.folder, self.files = folder, {}
-        self.used = []  # names of the files that the table or picture being made has asked for
+        self.used = []  # names of the files that the current table or picture has used
 
     def file(self, name):
         if name not in self.files:
@@ -51,12 +51,12 @@ class Results:
         return self.file(name)["rows"]
 
     def sass_rows(self, name):
-        """The rows of a file of benchmarks/sass, which are of no machine."""
+        """The rows of a file of benchmarks/sass, which belongs to no machine."""
         return self.file(f"../sass/{name}")["rows"]
 
     @property
     def training(self):
-        """The folder of scripts/training_runs.py, of no machine either."""
+        """The folder of scripts/training_runs.py, which belongs to no machine either."""
         self.used.append("../training/*.csv")
         return self.folder.parent / "training"
 
@@ -68,7 +68,8 @@ class Results:
 
 
 def made(draw, name, results):
-    """The table or picture that `draw` makes of the results; for missing results an error that names the files."""
+    """The table or picture that `draw` makes from the results. Throws ResultsError that names the files if results are
+    missing."""
     results.used.clear()
     try:
         return draw(results)
@@ -141,7 +142,7 @@ def simt_costs(results):
 
 
 def torch_ratio(row):
-    """PyTorch's time over Ringtape's: a kernel's "torch_ratio", which may be by both sides' copies; a product has none."""
+    """PyTorch's time relative to Ringtape's: "torch_ratio" if the row has it, as kernels do (compare_torch.py)."""
     return row.get("torch_ratio", row["torch_seconds"] / row["seconds"])
 
 
@@ -186,7 +187,7 @@ def in_gflop_per_s(rates):
 
 
 def is_narrow(row):
-    """A product for a last layer of 10 classes."""
+    """Whether it is a product of a last layer with 10 classes."""
     return "10" in row["size"].split()
 
 
@@ -225,7 +226,7 @@ def libraries_in_words(results):
 
 
 def behind(results):
-    """The kernels that are slower than PyTorch or a plain loop, by more than the noise."""
+    """The kernels that are more than 15% slower than PyTorch or a plain loop."""
     beside = torch_of(results)
     rows = []
     for row in results.rows("bench_kernels"):
@@ -247,12 +248,12 @@ def loader(results):
 
 
 def not_faster(rows):
-    """The names of the rungs that are not faster than the rung before."""
+    """The names of the rungs that are not faster than the previous rung."""
     return [row["name"] for before, row in zip(rows, rows[1:]) if row["seconds"] >= before["seconds"]]
 
 
 def rate_of(rows):
-    """The key of a ladder's rate and its unit."""
+    """The key of a ladder's rate in its rows, and the unit."""
     return ("gflop_per_s", "GFLOP/s") if "gflop_per_s" in rows[0] else ("gb_per_s", "GB/s")
 
 
@@ -261,7 +262,7 @@ def inputs_of(row):
 
 
 def limit_seconds_of(rows):
-    """The limit of a ladder's rungs, for which there is the same work to do: it was measured in turn with each."""
+    """The limit of a ladder's rungs, which all do the same work: the median of the limits measured in turn with each rung."""
     return statistics.median(row["limit_seconds"] for row in rows)
 
 
@@ -377,11 +378,11 @@ def machine(results):
     return table(["", ""], [[name, value] for name, value in results.file("bench_kernels")["machine"].items()])
 
 
-LONGEST_PAUSE = datetime.timedelta(minutes=15)  # between two files of one run, as measure_all.sh takes in all
+LONGEST_PAUSE = datetime.timedelta(minutes=15)  # between two files of one run; measure_all.sh takes about this time in total
 
 
 def runs(results):
-    """Which result files were written together, when and at which revision."""
+    """A list of the result files that were written together, with date and revision."""
     found = []
     for name in (path.stem for path in results.folder.glob("*.json")):
         file = results.file(name)
@@ -450,7 +451,7 @@ def group_of(name):
 
 
 def estimated_roofline(results):
-    """The same on a GPU, estimated."""
+    """roofline() for a GPU, from estimates."""
     points = sass_figures.roofline_points(results.sass_rows("estimates"), results.folder.parent / "sass" / "launches.json",
                                           group_of)
     rates = results.file("../sass/estimates")["settings"][sass_figures.SHOWN]
@@ -462,7 +463,7 @@ def estimated_roofline(results):
 
 
 def roofline(results):
-    """Each kernel at its largest size, which no cache holds."""
+    """Each kernel at its largest size, which does not fit in a cache."""
     kernels_file = results.file("bench_kernels")
     largest = {}
     for row in kernels_file["rows"]:
@@ -482,7 +483,7 @@ def roofline(results):
     of_gemm = [row["flops"] / row["limit_seconds"] for row in results.rows("ladder_gemm")]
     roofs = [("f32 multiply-adds in registers", statistics.median(of_gemm))]
     copy = statistics.median(row["bytes"] / row["limit_seconds"] * 1e-9 for row in kernels_file["rows"]
-                             if row["bytes"] >= 100e6)  # which no cache holds
+                             if row["bytes"] >= 100e6)  # does not fit in a cache
     return pictures.roofline, [points, roofs, copy * 1e9, f"copy of memory: {copy:.0f} GB/s",
                                f"Every kernel on {kernels_file['machine']['threads']} threads of an "
                              f"{kernels_file['machine']['cpu'].split(' (')[0]}"]
@@ -494,7 +495,7 @@ def ladder_picture(results, name):
     settings = results.file(f"ladder_{name}")["settings"]
     work = rows[0]["flops" if rate == "gflop_per_s" else "bytes"]
     others, dtypes = {}, list(dict.fromkeys(inputs_of(row) for row in rows))
-    if "vendor" in settings:  # a bar for each dtype of the inputs, by the first rung that has it
+    if "vendor" in settings:  # a bar for each dtype of the inputs, from the first rung that has it
         others = {f"{settings['vendor']}, {inputs_of(row)}": work / row["vendor_seconds"] * 1e-9 for row in reversed(rows)}
     others["limit"] = work / limit_seconds_of(rows) * 1e-9
     bars = [(row["name"] + (f", {inputs_of(row)}" if inputs_of(row) != dtypes[0] else ""), row[rate]) for row in rows]
@@ -515,12 +516,12 @@ PICTURES = {"roofline": roofline, "roofline_estimated": estimated_roofline, "ste
 
 
 def measured_ladders(results):
-    """A ladder has no file before its first measurement; from then on a page has its table, which needs the file."""
+    """The ladders with a result file. After its first measurement a page has the ladder's table, which needs the file."""
     return [name for name in LADDERS if (results.folder / f"ladder_{name}.json").exists()]
 
 
 def pictures_of(results):
-    """The pictures' names, each with the function that describes it."""
+    """The names of the pictures, each with the function that describes it."""
     return {**PICTURES, **{f"ladder_{name}": (lambda results, name=name: ladder_picture(results, name))
                            for name in measured_ladders(results)}}
 
@@ -529,7 +530,7 @@ def pictures_of(results):
 
 
 def with_tables(text, results, page):
-    """The page with each table made anew."""
+    """The page with all tables remade."""
     if text.count("<!-- figures: ") != len(MARKER.findall(text)):
         raise ResultsError(f"{page}: a marker '<!-- figures: ... -->' without its '<!-- end of figures -->'")
 
@@ -559,9 +560,9 @@ def stale_files(root, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where something is stale")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if something is stale")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--folder", default="cpu-amd-epyc-2-threads", help="of benchmarks/results")
+    parser.add_argument("--folder", default="cpu-amd-epyc-2-threads", help="a folder of benchmarks/results")
     options = parser.parse_args()
     results = Results(options.root / "benchmarks" / "results" / options.folder)
     stale = []

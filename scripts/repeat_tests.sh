@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the test suite again and again, to find tests that depend on the time, on the load or on chance.
+# Runs the test suite repeatedly, to find tests that depend on time, load or chance.
 #
-#   scripts/repeat_tests.sh [N] [--busy] [ARGUMENTS OF CTEST...]      BUILD=FOLDER: another build than build/release
+#   scripts/repeat_tests.sh [N] [--busy] [ARGUMENTS OF CTEST...]      BUILD=FOLDER: a build folder instead of build/release
 #
-# N runs, 10 without it. --busy: with one busy loop beside them for each core. A line for each run; the whole output of a
-# run that failed stays in FOLDER/repeated. Ends with 1 where a test has failed, and with 2 for a wrong call.
+# N: the number of runs [10]. --busy: with a busy loop for each core beside them. Prints a line for each run; the whole output of
+# a failed run stays in FOLDER/repeated. The exit status is 1 if a test has failed, and 2 for wrong arguments.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ if [ "${1:-}" = --busy ]; then
   busy=yes
   shift
 fi
-# What is left goes to ctest, which passes over a word that is no flag.
+# The other arguments go to ctest, which ignores a word that is no flag.
 if [ $# -gt 0 ] && [[ "$1" != -* ]]; then die "found '$1', expected [N] [--busy] [ARGUMENTS OF CTEST...]"; fi
 build=${BUILD:-build/release}
 [ -f "$build/CTestTestfile.cmake" ] || die "no tests in $build: build them first (./run_tests.sh does)"
@@ -38,7 +38,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 if [ $busy = yes ]; then
   for ((i = 0; i < cores; ++i)); do
-    # A loop also ends when this script is killed by SIGKILL, which cannot be trapped.
+    # A loop also ends if this script is killed by SIGKILL, which cannot be trapped.
     (trap - EXIT; while kill -0 $$ 2>/dev/null; do for ((k = 0; k < 100000; ++k)); do :; done; done) &
     started+=($!)
   done

@@ -1,4 +1,4 @@
-"""For scripts/check_report.sh: whether a page of --report shows all of its document, by the elements a browser made.
+"""For scripts/check_report.sh: checks that a page of --report shows all of its document, from the DOM that a browser made.
 
     scripts/report_shows_all.py DOM.html
 """
@@ -9,7 +9,7 @@ from collections import Counter
 
 
 class Page(html.parser.HTMLParser):
-    """What a reader can find on a page: its texts and the tips, and the document that it was made of."""
+    """The texts and tooltips that a reader finds on a page, and the document from which the page was made."""
 
     def __init__(self, text):
         super().__init__()
@@ -36,7 +36,7 @@ class Page(html.parser.HTMLParser):
 
 
 def texts(value, name=""):
-    """All texts and numbers of the document that are to be read, and its pictures."""
+    """All texts and numbers in the document that a page must show, and its pictures."""
     if name in ("chart_style", "kind", "colour", "share", "bar") or isinstance(value, bool):
         return
     if isinstance(value, (dict, list)):

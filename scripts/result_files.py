@@ -5,13 +5,13 @@ import sys
 
 TEXTS = ("name", "size", "model", "inputs", "file", "limit", "occupancy_limit", "source")
 TORCH_MODES = ("eager", "compiled")
-MEASURED_SETTINGS = ("limit_gflop_per_s", "large_product_gflop_per_s")  # not chosen; the second in older files
-LIBRARY_SETTINGS = ("vendor", "torch", "torch_build", "torch_cpu_capability")  # two versions may be what is compared
+MEASURED_SETTINGS = ("limit_gflop_per_s", "large_product_gflop_per_s")  # measured, not chosen; the second is in older files
+LIBRARY_SETTINGS = ("vendor", "torch", "torch_build", "torch_cpu_capability")  # may differ, as a comparison may be of two versions
 LARGEST_WAIT = 0.05  # as kMostCoreWait in profile/core_wait.h
 
 
 class ResultsError(Exception):
-    """The error for a missing or malformed result file; one line."""
+    """A missing or malformed result file; the message is one line."""
 
 
 def check_number(where, key, value):
@@ -20,7 +20,7 @@ def check_number(where, key, value):
     try:
         good = not isinstance(value, (bool, str)) and math.isfinite(value) and not (
             (above_0 and value <= 0) or (from_0 and value < 0))
-    except (TypeError, OverflowError):  # a list, say, or a whole number that no float holds
+    except (TypeError, OverflowError):  # such as a list, or an integer too large for a float
         good = False
     if not good:
         wanted = "a number above 0" if above_0 else "a number from 0" if from_0 else "a number"
@@ -44,26 +44,27 @@ def check_row(path, i, row):
 
 
 def differing(old, new, names):
-    """A text for each of the names that has another value in `new`."""
+    """A text for each of the names whose values in `old` and `new` differ."""
     return [f"{name}: {old.get(name, 'unknown')} and {new.get(name, 'unknown')}" for name in names
             if old.get(name) != new.get(name)]
 
 
 def differing_settings(old, new):
-    """A text for each setting that two result files chose differently."""
+    """A text for each chosen setting that differs between two result files."""
     chosen = [name for name in {**old["settings"], **new["settings"]} if name not in MEASURED_SETTINGS + LIBRARY_SETTINGS]
     return differing(old["settings"], new["settings"], chosen)
 
 
 def warn_if_busy(path, waited):
-    """A note on standard error, where a measured thread waited for a core for too large a share of the time."""
+    """Prints a note on standard error if a measured thread waited for a core for too large a share of the time."""
     if waited is not None and waited > LARGEST_WAIT:
         print(f"note: {path}: the machine was too busy: a thread waited for a core for {100 * waited:.0f}% of the time, "
               f"expected at most {100 * LARGEST_WAIT:.0f}%", file=sys.stderr)
 
 
 def read(path):
-    """The result file at `path`, checked: texts are texts, numbers finite, rows at least one and none twice."""
+    """The result file at `path`. Throws ResultsError unless texts are strings, numbers are finite, and there is at least one
+    row and no two of the same name and size."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

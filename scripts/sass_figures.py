@@ -1,5 +1,5 @@
-"""Tables and the picture of benchmarks/results/sass: what nvcc made of the kernels, and estimates of their times on GPUs
-(docs/sass.md). Nothing here is measured."""
+"""Tables and the picture of benchmarks/results/sass: faults in the code that nvcc made of the kernels, and estimates of their
+times on GPUs (docs/sass.md). Nothing here is measured."""
 import json
 import statistics
 
@@ -8,12 +8,12 @@ SHOWN = "H200"  # the GPU whose limits the table shows
 
 
 def parts(row):
-    """The size, the GPU, and the number and name of the launch."""
+    """The size, the GPU, and the launch's number and name."""
     return row["size"].split(" | ")
 
 
 def works(rows):
-    """(work, size): the launches of each GPU, in order."""
+    """For each (work, size), the launches on each GPU, in order."""
     found = {}
     for row in rows:
         size, gpu, _ = parts(row)
@@ -26,7 +26,7 @@ def seconds_of(launches):
 
 
 def share_of_copy(launches):
-    """Of the time, the part that a copy of the bytes would take; None for work that moves next to none."""
+    """The time of a copy of the bytes as a share of the time; None for work that moves almost no bytes."""
     share = sum(row.get("bytes seconds", 0) for row in launches) / seconds_of(launches)
     return share if share >= 0.005 else None
 
@@ -47,7 +47,7 @@ def estimates(rows, time_text, percent):
 
 
 def published(rows, percent):
-    """The errors: a line for each kernel, with those of several sizes together."""
+    """The errors: a line for each kernel, over all its sizes."""
     found = {}
     for row in rows:
         gpu = row["size"].split(" | ")[1]
@@ -73,7 +73,7 @@ def faults(rows):
 
 
 def roofline_points(rows, launches_path, group_of):
-    """(group, name, label, operations for each byte, operations a second) of the works with a formula for both."""
+    """(group, name, label, operations per byte, operations per second) of the work that has formulas for both."""
     flops = {(row["name"], row["size"]): (row["flops"], row["bytes"])
              for row in json.loads(launches_path.read_text(encoding="utf-8"))["rows"]}
     largest = {}

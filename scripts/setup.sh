@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs missing packages (Debian, Ubuntu), then configures and builds Ringtape in build/release.
 #
-#   scripts/setup.sh [TARGET...]     CMake targets to build; without one: everything
+#   scripts/setup.sh [TARGET...]     CMake targets to build; without one: all
 #
-# CUDA kernels are built where there are a GPU and nvcc; with RINGTAPE_CUDA=ON in the environment without a GPU too, with
-# RINGTAPE_CUDA=OFF never; a call without it decides anew.
-# Nothing is installed, and nothing is downloaded, where everything is there already.
+# CUDA kernels are built if there are a GPU and nvcc; with RINGTAPE_CUDA=ON in the environment also without a GPU, with
+# RINGTAPE_CUDA=OFF never. Each call decides anew.
+# Nothing is downloaded or installed if all packages are there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
 need_header() { has_header "$1" || missing+=("$2"); }
 
-# Puts the packages that are not installed in the array `missing`. Checking for headers needs a compiler.
+# Sets the array `missing` to the packages that are not installed. Checking for headers needs a compiler.
 find_missing() {
   missing=()
   need_command "${compiler[0]}" g++
@@ -38,7 +38,7 @@ find_missing() {
   fi
 }
 
-# The same for optional packages: for speed, for several ranks, for ./learn and some of the tests.
+# The same for optional packages: for speed, for several ranks, for ./learn and for some tests.
 find_missing_optional() {
   missing=()
   need_header boost/context/fiber.hpp libboost-context-dev
@@ -51,7 +51,7 @@ find_missing_optional() {
 
 # ---- installing -------------------------------------------------------------------------------------------
 
-# Puts the command that runs apt-get as root in `as_root`; fails where there is none.
+# Sets `as_root` to the command that runs apt-get as root; fails if there is none.
 as_root=()
 become_root() { # PACKAGES: for the message
   command -v apt-get >/dev/null || return 1
@@ -106,13 +106,13 @@ install_optional() {
     if can_install "$names" && apt_install "$package"; then
       say "installed $package (optional)"
     elif [ "$package" = libdnnl-dev ] && can_install "$names" && apt_install libopenblas-dev; then
-      say "installed libopenblas-dev (optional) in place of libdnnl-dev, which is not to be had"
+      say "installed libopenblas-dev (optional) in place of libdnnl-dev, which is not available"
     elif [ "$package" = python3 ]; then
-      say "going on without python3 (optional: ./learn and some of the tests need it)"
+      say "going on without python3 (optional: ./learn and some tests need it)"
     elif [ "$package" = patch ]; then
       say "going on without patch (optional: a test of lesson 3 needs it)"
     else
-      say "going on without $package (optional: the CPU is slower, or a single process, without it)"
+      say "going on without $package (optional: without it the CPU is slower, or limited to one process)"
     fi
   done
 }
@@ -125,7 +125,7 @@ check_versions() {
   local found
   found=$("${compiler[@]}" -dumpversion)
   at_least 12 "$found" ||
-    die "${compiler[*]} is version $found: expected 12 or newer. With a newer one beside it: CXX=g++-12 $0"
+    die "${compiler[*]} is version $found: expected 12 or newer. If a newer one is installed: CXX=g++-12 $0"
   found=$(cmake --version | head -n 1 | grep -oE '[0-9.]+' | head -n 1)
   at_least 3.22 "$found" || die "cmake is version $found: expected 3.22 or newer (pip install cmake has one)."
 }
@@ -141,7 +141,7 @@ jobs() {
   echo $((cores < free ? cores : free))
 }
 
-# Runs a command with its output in the log, and shows the end of it when the command fails.
+# Runs a command with its output in the log, and shows the end of the output if the command fails.
 logged() {
   local what=$1
   shift
@@ -150,7 +150,7 @@ logged() {
   die "$what failed; all of its output is in $log"
 }
 
-# Refuses a build that CMake would go on using for something else.
+# Refuses a build folder that belongs to another tree or compiler, which CMake would continue to use.
 check_build() {
   local cache=$folder/CMakeCache.txt home found
   if [ ! -f "$cache" ]; then return; fi
@@ -161,11 +161,11 @@ check_build() {
     die "$folder is a build by $found, not by CXX=$CXX. Remove it (rm -r $folder) and run this again."
 }
 
-# Every time, so that the build takes note of packages, a GPU and an environment that have changed: a second or two. A
-# warning that a newer compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
+# Runs in every call, in a second or two, so that the build notices changed packages, GPUs and environment variables. New
+# warnings of a newer compiler must not stop a user's build; CI sets RINGTAPE_WERROR.
 configure() {
   local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}" "-DRINGTAPE_CUDA=${RINGTAPE_CUDA:-AUTO}")
-  # CMake looks for nvcc only once.
+  # Without this, CMake does not look for nvcc again.
   if grep -qs '^CMAKE_CUDA_COMPILER:.*NOTFOUND' "$folder"/CMakeCache.txt; then flags+=(-U CMAKE_CUDA_COMPILER); fi
   logged "cmake" cmake --preset release "${flags[@]}"
   sed -n 's/^-- Ringtape: //p' "$log"

@@ -1,4 +1,4 @@
-"""Tables of benchmarks/results/training: what scripts/training_runs.py has trained. Each function takes the folder."""
+"""Tables of benchmarks/results/training, the results of scripts/training_runs.py. Each function takes the folder."""
 import dataclasses
 import statistics
 
@@ -14,7 +14,7 @@ def cell(row, bold=False):
 
 
 def batch_table(folder):
-    """Rows of batches, columns of optimizers; the highest median of a row in bold."""
+    """A row for each batch, a column for each optimizer; the highest median of a row is in bold."""
     rows = runs.shown("batch-table", folder)
     lines = []
     for batch in runs.BATCHES:
@@ -74,7 +74,7 @@ def lesson_10(folder):
 
 
 def lesson_10_gpt(folder):
-    """The loss at each rate, in small batches and in large ones; the lowest median of a column in bold."""
+    """The loss at each rate, for small and large batches; the lowest median of a column is in bold."""
     rows = runs.shown("lesson-10-gpt", folder)
     columns = {(8, 0): "8 sequences, no warm-up", (8, 160): "8, 160 updates of it", (128, 0): "128 sequences, no warm-up",
                (128, 10): "128, 10 updates of it"}
@@ -96,7 +96,7 @@ def lesson_11(folder):
 
 
 def lesson_11_searches(folder):
-    """The best mean over the seeds of the search, with more and more to choose from."""
+    """The best mean over the seeds of the search, with an increasing number of choices."""
     claim = runs.CLAIMS["lesson-11"]
     accuracy = runs.read(folder / "lesson-11.csv")
 
@@ -105,7 +105,7 @@ def lesson_11_searches(folder):
         found = search.candidates(name, search.rates) + search.candidates(name, search.finer(name, accuracy))
         return f"{max(statistics.mean(accuracy[flags, seed] for seed in claim.tuned_on) for flags in found if may_take(flags)):.2f}%"
 
-    # The finer rates are those around the best of all schedules and warm-ups, so only searches of all of these have them.
+    # The finer rates are around the best rate over all schedules and warm-ups, so only searches over all of these have them.
     searches = {"the eleven rates alone; linear decay, no warm-up": ((), lambda f: f.endswith("--schedule linear --warmup 0")),
                 "eleven rates and the warm-up; linear decay": ((), lambda f: "--schedule linear" in f),
                 "eleven rates, warm-up and schedule": ((), lambda f: True),
@@ -116,7 +116,7 @@ def lesson_11_searches(folder):
 
 
 def lesson_38(folder):
-    """What lesson 11 has found, and LARS with its biases treated in two other ways."""
+    """The results of lesson 11, and LARS with two other ways to treat biases."""
     names = {"ratio": "LARS, biases with a trust ratio", "thousandth": "LARS, biases at a thousandth of the rate"}
     head, lines = lesson_11(folder)
     return head, lines + [[names[way], f"{runs.rate_of(row.flags):g}", runs.setting(row.flags, "--schedule"),
@@ -128,7 +128,8 @@ WAYS = {"rate": ("rate / 4 after each stage", (64, 64, 64)), "batch": ("batch x 
 
 
 def lesson_32(folder):
-    """The four ways, each by the search's choice, with the updates of its three stages of two epochs and the curvature at the end."""
+    """The four ways with the settings that the search chose, the updates of their three stages of two epochs, and the final
+    curvature."""
     rows, curvature = (runs.shown(claim, folder) for claim in ("lesson-32", "lesson-32-curvature"))
     lines = []
     for way, (text, batches) in WAYS.items():
@@ -141,14 +142,14 @@ def lesson_32(folder):
 
 
 def lesson_32_one_rate(folder):
-    """The curvature at the end of a batch of 64 and of 1,024, at the same rates."""
+    """The final curvature with a batch of 64 and of 1,024, at the same rates."""
     rows = runs.shown("lesson-32-one-rate", folder)
     return ["rate", "batch 64", "batch 1,024"], [
         [f"{rate:g}"] + [f"{rows[way, rate].median:.2f} ({rows[way, rate].range_text()})" for way in ("neither", "large")] for rate in (0.03, 0.1)]
 
 
 def compression(folder):
-    """What gradients in 16 bits send and cost."""
+    """The bytes that gradients in 16 bits take, and their effect on the loss."""
     sent = {name: runs.shown(f"compress-{name}-bytes", folder) for name in ("mnist", "gpt")}
     loss = {name: runs.shown(f"compress-{name}", folder) for name in ("mnist", "gpt")}
     lines = []

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The trainings behind every claim of the docs and lessons about how well something trains.
+"""Does the training runs behind every claim in the docs and lessons about how well something trains.
 
-  scripts/training_runs.py --bin build/release/bin                        does the runs that are missing, prints the tables
-  scripts/training_runs.py --bin build/release/bin --only lesson-11       of one claim
-  scripts/training_runs.py --bin build/release/bin --again FOLDER         does the shown runs again, and compares
-  scripts/training_runs.py --bin build/release/bin --search --again FOLDER    the searches too, about two hours of one core
+  scripts/training_runs.py --bin build/release/bin                        does the missing runs, prints the results
+  scripts/training_runs.py --bin build/release/bin --only lesson-11       the same for one claim
+  scripts/training_runs.py --bin build/release/bin --again FOLDER         repeats the runs that tables show, and compares
+  scripts/training_runs.py --bin build/release/bin --search --again FOLDER    repeats the searches too, about two hours of one core
 
-Every run is a line of benchmarks/results/training/CLAIM.csv: the flags of mnist, the seed, and what the claim measures: the
-test accuracy in percent, the test loss, or bytes. A search that was interrupted goes on where it stopped.
-scripts/readme_figures.py makes the tables of the pages from these files, and fails where a page says something else.
+Every run is a line of benchmarks/results/training/CLAIM.csv: the program's flags, the seed, and the measure of the claim: the
+test accuracy in percent, the test loss, bytes sent, or a curvature. An interrupted search continues where it stopped.
+scripts/readme_figures.py makes the tables of the pages from these files, and --check fails if a page differs.
 
-A comparison gives every competitor the same choices: each rate of one grid with each of the same other settings, then a few
-rates from half to twice the best. The settings with the best mean over the seeds of the search are taken, and the table shows other seeds.
+A comparison gives every competitor the same choices: each rate of a grid with each of the other settings, then a few rates from
+half to twice the best. The settings with the best mean over the seeds of the search are taken; the table shows other seeds.
 """
 import argparse
 import collections.abc
@@ -32,7 +32,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("benchmarks/results/training")
 TRAINING_SAMPLES = 60000
-FINE = (0.5, 0.7, 1, 1.4, 2)  # for comparisons that half a rate decides
+FINE = (0.5, 0.7, 1, 1.4, 2)  # for comparisons that a factor below 2 in the rate can decide
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
 
@@ -42,35 +42,35 @@ def updates(batch, epochs):
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What a claim's runs are compared by."""
+    """The measure by which the runs of a claim are compared."""
     name: str  # of the column
-    of: collections.abc.Callable  # of the records of --metrics, or the one of --json
+    of: collections.abc.Callable  # from the records of --metrics, or the one record of --json
     digits: int
     unit: str
-    diverged: float  # of a run that diverges
-    tolerance: float  # by which a median may leave the committed range on a machine that adds in another order
+    diverged: float  # the value for a run that diverges
+    tolerance: float  # by which a median may be outside of the committed range, for machines that add in another order
 
     def text(self, value):
         return f"{value:.{self.digits}f}{self.unit}"
 
 
-# A run that diverges has guessed.
+# A run that diverges counts as guessing.
 ACCURACY = Measure("accuracy", lambda records: 100 * records[-1]["test_accuracy"], 2, "%", diverged=10.0, tolerance=0.3)
 LOSS = Measure("loss", lambda records: records[-1]["test_loss"], 5, "", diverged=math.inf, tolerance=0.01)
-# That each rank has sent in the first step, by the formulas of docs/distributed.md.
+# The bytes that each rank sends in the first step, by the formulas of docs/distributed.md.
 BYTES_SENT = Measure("bytes_sent", lambda records: records[0]["bytes_sent"], 0, "", diverged=math.nan, tolerance=0)
 
-# The largest eigenvalue of the Hessian at the end.
+# The largest eigenvalue of the Hessian at the end of training.
 CURVATURE = Measure("curvature", lambda records: records[-1]["curvature"], 2, "", diverged=math.inf, tolerance=0.1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Settings that are compared as they stand: a label and the flags of each, and the seeds."""
-    rows: dict
+    """Settings that are compared without a search."""
+    rows: dict  # the flags by label
     seeds: tuple
     measure: Measure = ACCURACY
-    ranks: int = 0  # of mpirun; 0: without it
+    ranks: int = 0  # for mpirun; 0: without mpirun
     program: str = "mnist"
 
     def chosen(self, values):
@@ -83,12 +83,12 @@ class Rows:
 @dataclasses.dataclass(frozen=True)
 class Search:
     """Competitors, each with the best of the same choices."""
-    competitors: dict  # a label, and the flags
-    choices: dict  # a label, and the flags that each competitor may take, beside the rate
-    tuned_on: tuple  # seeds
-    seeds: tuple  # that the table shows
+    competitors: dict  # the flags by label
+    choices: dict  # by label, the flags among which the search chooses, besides the rate
+    tuned_on: tuple  # the seeds of the search
+    seeds: tuple  # the seeds that the table shows
     rates: tuple = RATES
-    factors: tuple = (0.5, 1, 2)  # of the best rate, tried at last
+    factors: tuple = (0.5, 1, 2)  # times the best rate, tried last
     measure: Measure = ACCURACY
     ranks: int = 0
     program: str = "mnist"
@@ -133,7 +133,7 @@ BATCHES = [64, 512, 4096, 8192, 16384]
 
 
 def batch_table():
-    """784-256-10, 15 epochs, the rate falling linearly; without warm-up and with one of 10% of the updates."""
+    """784-256-10, 15 epochs, linear decay of the rate; without warm-up and with a warm-up of 10% of the updates."""
     cells = {(batch, optimizer): f"--optimizer {optimizer} --batch-size {batch} --epochs 15 --weight-decay 0"
              for batch in BATCHES for optimizer in OPTIMIZERS}
     warmups = {batch: [f"--warmup {w}" for w in sorted({0, round(0.1 * updates(batch, 15))})] for batch in BATCHES}
@@ -150,7 +150,7 @@ def lesson_11():
 
 
 def lesson_10():
-    """The rules for the rate, each without warm-up and with one, beside the small batch."""
+    """The scaling rules for the rate, each without and with warm-up, and the small batch."""
     large = "--hidden 64 --epochs 4 --batch-size 4096 --lr 0.001"
     rows = {("64", "0"): "--hidden 64 --epochs 4 --batch-size 64 --lr 0.001"}
     for rule, warmup in itertools.product(("none", "sqrt", "linear"), (0, 15)):
@@ -162,7 +162,8 @@ GPT_RATES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
 
 
 def lesson_10_gpt():
-    """A small GPT on 327,680 characters, in 640 updates and in 40: every rate without warm-up and with a quarter of the updates."""
+    """A small GPT on 327,680 characters, in 640 and in 40 updates; every rate without warm-up and with a quarter of the
+    updates."""
     model = "train --layers 2 --heads 4 --width 64 --epochs 1 --sample-tokens 0 --eval-batch-size 256"
     return Rows({(batch, rate, warmup): f"{model} --batch-size {batch} --steps-per-epoch {steps} --lr {rate:g} --warmup {warmup}"
                  for batch, steps in ((8, 640), (128, 40)) for warmup in (0, steps // 4) for rate in GPT_RATES},
@@ -179,14 +180,14 @@ def lesson_32():
 
 
 def lesson_32_curvature():
-    """The curvature at the end of what the search of lesson 32 has chosen."""
+    """The final curvature with the settings that the search of lesson 32 chose."""
     rates = {"rate": 0.03, "batch": 0.03, "neither": 0.01, "large": 0.1}
     return Rows({way: f"--way {way} --lr {rates[way]} --momentum 0.9 --curvature" for way in WAYS}, seeds=lesson_32().seeds,
                 measure=CURVATURE, program="lessons/larger_batch")
 
 
 def lesson_32_one_rate():
-    """The curvature at the end of both batches at the same rates."""
+    """The final curvature with both batches at the same rates."""
     return Rows({(way, rate): f"--way {way} --lr {rate:g} --momentum 0.9 --curvature" for way in ("neither", "large") for rate in (0.03, 0.1)},
                 seeds=(0, 1, 2), measure=CURVATURE, program="lessons/larger_batch")
 
@@ -195,13 +196,13 @@ BIASES = ("ratio", "thousandth")
 
 
 def lesson_38():
-    """LARS as in lesson 11, but for its biases; of that lesson's rates those from 1 on."""
+    """LARS as in lesson 11, except for its biases, with that lesson's rates from 1 on."""
     return Search({way: f"--biases {way}" for way in BIASES}, {way: lesson_11().choices["lars"] for way in BIASES}, tuned_on=(0, 1, 2),
                   seeds=(3, 4, 5, 6, 7), rates=tuple(rate for rate in RATES if rate >= 1), factors=FINE, program="lessons/lars_biases")
 
 
 def adam_with_warmup():
-    """Adam with choices that the table of batches did not offer: long warm-ups, each with each schedule."""
+    """Adam with choices that the table of batches did not offer: long warm-ups with each schedule."""
     batches = (8192, 16384)
     choices = {batch: [f"--schedule {schedule} --warmup {round(share * updates(batch, 15))}"
                        for schedule, share in itertools.product(("constant", "linear", "cosine"), (0.2, 0.4))] for batch in batches}
@@ -213,7 +214,7 @@ COMPRESSIONS = ("none", "bf16", "f16")
 
 
 def compressed(flags, **settings):
-    """A training on four ranks, with gradients between them in f32 and in 16 bits."""
+    """Training on four ranks, with gradients reduced in f32 and in 16 bits."""
     return Rows({dtype: f"{flags} --compress {dtype}" for dtype in COMPRESSIONS}, ranks=4, **settings)
 
 
@@ -239,14 +240,14 @@ CLAIMS = {
 
 
 def read(path, measure=ACCURACY):
-    """(flags, seed): what was measured, of the runs in a file."""
+    """The measured values of the runs in a file, by (flags, seed)."""
     with path.open(newline="") as file:
         return {(row["flags"], int(row["seed"])): float(row[measure.name]) for row in csv.DictReader(file)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """What a table shows of one competitor."""
+    """The settings and values of one competitor that a table shows."""
     flags: str
     values: tuple
     measure: Measure = ACCURACY
@@ -266,16 +267,16 @@ def rows_of(claim, settings, values):
 
 
 def shown(name, folder=ROOT / FOLDER):
-    """For each competitor of a claim its settings and what was measured over the seeds shown."""
+    """For each competitor of a claim, its settings and the values for the seeds that the table shows."""
     values = read(folder / f"{name}.csv", CLAIMS[name].measure)
     return rows_of(CLAIMS[name], CLAIMS[name].chosen(values), values)
 
 
 def train(claim, folder, run):
-    """What one run measures."""
+    """The value of one run."""
     flags, seed = run
     program = str(folder / claim.program)
-    # More ranks than cores, and as root in a container: both are fine here.
+    # Allows more ranks than cores, and root in a container.
     ranks = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(claim.ranks)] if claim.ranks else []
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     with tempfile.TemporaryDirectory() as temporary:
@@ -292,7 +293,7 @@ def train(claim, folder, run):
 
 
 def complete(path, claim, folder, jobs, runs):
-    """Does the runs that the file lacks, each written when it is done; returns what all in the file have measured."""
+    """Does the runs that the file lacks and writes each when it is done; returns the values of all runs in the file."""
     measure = claim.measure
     values = read(path, measure) if path.exists() else {}
     missing = [run for run in dict.fromkeys(runs) if run not in values]
@@ -310,7 +311,7 @@ def complete(path, claim, folder, jobs, runs):
 
 
 def outside(committed, fresh):
-    """The competitors whose new median is outside of the committed range, in words."""
+    """A text for each competitor whose new median is outside of the committed range."""
     return [f"{name}: {new.measure.text(new.median)}, committed {committed[name].range_text()}" for name, new in fresh.items()
             if not (min(committed[name].values) - new.measure.tolerance <= new.median
                     <= max(committed[name].values) + new.measure.tolerance)]
@@ -323,10 +324,10 @@ def runs_of(claim, settings):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the programs")
-    parser.add_argument("--only", choices=CLAIMS, help="this claim, not all")
-    parser.add_argument("--again", type=pathlib.Path, help="do runs again, with results in this folder")
-    parser.add_argument("--search", action="store_true", help="with --again: the searches too")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
+    parser.add_argument("--only", choices=CLAIMS, help="only this claim")
+    parser.add_argument("--again", type=pathlib.Path, help="repeat runs, with results in this folder")
+    parser.add_argument("--search", action="store_true", help="with --again: repeat the searches too")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of runs at the same time")
     options = parser.parse_args()
 
     failures = []

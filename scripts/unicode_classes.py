@@ -1,11 +1,11 @@
-"""Writes text/unicode_ranges.h: which code points are letters, numbers and white space, as GPT-2's tokenizer sees them.
+"""Writes text/unicode_ranges.h: the code points that are letters, numbers and white space for GPT-2's tokenizer.
 
     pip install unicodedata2==16.0.0
     scripts/unicode_classes.py > text/unicode_ranges.h
 
-unicodedata2 is the Unicode character database of that version. Letters are the general categories L*, numbers N*. White
-space is the property White_Space, which the database does not carry: it is the separators Z* and the control characters
-below. No version since Unicode 6.3 has changed it.
+unicodedata2 has the Unicode character database of that version. Letters are the general categories L*, numbers N*. White
+space is the property White_Space, which unicodedata2 lacks: the separators Z* and the control characters below. It has not
+changed since Unicode 6.3.
 """
 import unicodedata2
 

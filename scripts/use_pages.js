@@ -1,4 +1,5 @@
-// For scripts/check_site.sh: opens each page of `pages` in a frame, at two widths, light and dark, and uses all that can be used.
+// For scripts/check_site.sh: opens each page of `pages` in a frame, at two widths, light and dark, and uses its sliders, quizzes,
+// predictions and switches.
 "use strict";
 const problems = [];
 const next = () => new Promise(resolve => setTimeout(resolve, 0));
@@ -13,7 +14,7 @@ function open(page, width) {
   });
 }
 
-/** The relative luminance of a colour, and the contrast of two: WCAG 2.2. */
+/** The relative luminance of a colour, and the contrast ratio of two colours, by WCAG 2.2. */
 function luminance([r, g, b]) {
   const linear = [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
@@ -44,7 +45,7 @@ function check_contrast(frame, say) {
   if (low.size) say(`too little contrast: ${[...low].slice(0, 3)}`);
 }
 
-/** Moves each slider to its last position and back as a key would, and expects another view each time, or none of its own. */
+/** Moves each slider through all positions, and expects the sentence and the slider's text of each, and a view that changes. */
 function check_sliders(figure, say) {
   const name = figure.querySelector("figcaption").textContent;
   const views = JSON.parse(figure.querySelector("script").textContent);

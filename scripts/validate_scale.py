@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Compares what `plan scale` predicts with real steps of data-parallel training, on 1 and 2 ranks on this machine's
-CPU with one thread each, over links that are slow on purpose (--slow-link).
+"""Compares the predictions of `plan scale` with measured steps of data-parallel training, on 1 and 2 ranks on this
+machine's CPU with one thread each, over links that are slowed down (--slow-link).
 
   scripts/validate_scale.py --bin build/release/bin
 
-The model is 784-1024-...-1024-10 with 8 hidden layers on MNIST, 1,024 samples a rank and micro-batch, SGD, f32. What forward, backward
-and the rest of an update take is measured first, with as many processes as ranks that each train alone: they share the
-machine's memory as the ranks do. So is what an all-reduce of a bucket takes without the slow link: ranks on CPUs copy and
-add the data themselves, on the cores that compute, so it is added to backward. These times, the bytes of the gradients
-and the link are all that the prediction knows. Ends with 1 where a prediction is more than 15% off. Needs Open MPI.
-"""
+The model is 784-1024-...-1024-10 with 8 hidden layers on MNIST, 1,024 samples in a rank's micro-batch, SGD, f32. The times of
+forward, backward and the rest of an update are measured first, in one process for each rank that trains alone: the processes
+share the machine's memory as the ranks do. The time of an all-reduce of a bucket without the slow link is measured too: ranks
+on CPUs copy and add the data on the cores that compute, so this time is added to backward. The prediction uses only these
+times, the bytes of the gradients and the link. The exit status is 1 if a prediction is more than 15% off. Needs Open MPI. """
 import argparse
 import json
 import os
@@ -21,13 +20,13 @@ import tempfile
 HIDDEN = [1024] * 8
 SIZES = [784, *HIDDEN, 10]
 PARAMETERS = sum(a * b + b for a, b in zip(SIZES, SIZES[1:]))
-SAMPLES = 1024  # of a micro-batch
-UPDATES = 8  # that are timed
+SAMPLES = 1024  # in a micro-batch
+UPDATES = 8  # timed updates
 LARGEST_ERROR = 0.15  # of a prediction
-# What DataParallel adds to the buckets: sums of a few bytes, which wait only for the link's latency.
+# All-reduces of a few bytes that DataParallel adds to the buckets, which take only the link's latency.
 SMALL_SUMS = 4
 
-# what, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist and of plan
+# name, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist and of plan
 CASES = [
     ("link of 800 MB/s", (100, 800), 4, 1, []),
     ("link of 400 MB/s", (100, 400), 4, 1, []),
@@ -66,13 +65,13 @@ def mnist(args, trace, ranks, micro_batches, bucket_mib, flags=()):
 
 
 def update_ms(output):
-    """Of the slowest rank, from the table that --timeline prints."""
+    """The ms of an update on the slowest rank, from the table that --timeline prints."""
     rows = output[output.index("ms of an update:"):].splitlines()[2:]
     return max(float(row.split()[1]) for row in rows)
 
 
 def calibrate(args, folder, processes):
-    """ms of forward, backward and the rest of an update, with `processes` independent single-rank processes."""
+    """The ms of forward, backward and the rest of an update, with `processes` independent single-rank processes."""
     traces = [folder / f"{i}.json" for i in range(processes)]
     outputs = run_together([mnist(args, trace, 1, 1, 4) for trace in traces])
     totals = {"forward": 0.0, "backward": 0.0}
@@ -85,7 +84,7 @@ def calibrate(args, folder, processes):
 
 
 def copying_ms(args, launcher, ranks):
-    """ms of the all-reduces of all gradients, one after the other, without a slow link."""
+    """The ms of the all-reduces of all gradients, one after another, without a slow link."""
     output = run([*launcher, "-n", str(ranks), args.bin / "collectives", "--operations", "all_reduce", "--min-bytes",
                   str(4 << 20), "--max-bytes", str(4 << 20), "--iterations", "50"])
     microseconds = float(output.splitlines()[-1].split()[3])

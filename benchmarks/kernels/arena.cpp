@@ -11,8 +11,8 @@ Parameters::Parameters(const Size& size, Device device, DType compute_dtype)
   const std::int64_t elements = size.elements();
   std::vector<std::int64_t> lengths = size.lengths;
   if (lengths.empty()) lengths = {elements / 2, elements / 4, elements / 4};
-  // An arena has its parameters in reverse order of registration. They have two dimensions, so that they do not
-  // count as biases.
+  // An arena has its parameters in reverse order of registration. They have two dimensions, so that they do
+  // not count as biases.
   for (std::size_t i = lengths.size(); i-- > 0;)
     register_parameter(std::to_string(i), empty({1, lengths[i]}));
   arena_ = std::make_unique<ParameterArena>(*this, device, compute_dtype);
