@@ -1,8 +1,8 @@
-# The kernels use cp.async and the tensor cores' bf16 (kernels/common/async_copy.h, tensor_core.h): compute capability 8.0.
+# The kernels use cp.async and bf16 on tensor cores (kernels/common/async_copy.h, tensor_core.h): compute capability 8.0.
 set(RINGTAPE_OLDEST_CUDA_ARCHITECTURE 80)
 
-# ringtape_old_cuda_architectures(RESULT ARCHITECTURE...): those in the form of CMAKE_CUDA_ARCHITECTURES ("75-real", "all")
-# for which the kernels cannot be built, with commas between them; empty where there are none.
+# ringtape_old_cuda_architectures(RESULT ARCHITECTURE...): sets RESULT to those of the architectures, in the form of
+# CMAKE_CUDA_ARCHITECTURES ("75-real", "all"), for which the kernels cannot be built, separated by commas; empty if there are none.
 function(ringtape_old_cuda_architectures result)
   set(old "")
   foreach(architecture IN LISTS ARGN)

@@ -1,4 +1,4 @@
-# Decides whether the CUDA kernels are built, and for which GPUs, or for the GPU model.
+# Decides whether the CUDA kernels are built, and whether for GPUs, and for which, or for the GPU model.
 include(OldCudaArchitectures)
 set(RINGTAPE_WITH_CUDA OFF)
 execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE no_smi)
@@ -23,7 +23,7 @@ else()
     execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE nvcc_version)
     string(REGEX MATCH "release ([0-9.]+)" nvcc_version "${nvcc_version}")
     if(CMAKE_MATCH_1 VERSION_LESS 12.4)
-      set(RINGTAPE_CUDA_MISSING "${CMAKE_CUDA_COMPILER} is of version ${CMAKE_MATCH_1}, older than 12.4; put a newer one on PATH")
+      set(RINGTAPE_CUDA_MISSING "${CMAKE_CUDA_COMPILER} is version ${CMAKE_MATCH_1}, older than 12.4; put a newer one on PATH")
     else()
       set(RINGTAPE_CUDA_MISSING "")
     endif()
@@ -44,8 +44,8 @@ else()
         "or newer (A100 and later). Use RINGTAPE_CUDA=OFF for an older GPU.")
     endif()
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Build only for the GPU of this machine if there is one; otherwise for Ampere (A100) and Hopper (H100, H200).
-      if(gpu_is_listed AND CMAKE_VERSION VERSION_LESS 3.24) # which does not know `native`
+      # Build only for this machine's GPUs if there are any; otherwise for Ampere (A100) and Hopper (H100, H200).
+      if(gpu_is_listed AND CMAKE_VERSION VERSION_LESS 3.24) # CMake before 3.24 does not know `native`
         list(REMOVE_DUPLICATES architectures)
         set(CMAKE_CUDA_ARCHITECTURES ${architectures})
       elseif(gpu_is_listed)
@@ -55,7 +55,7 @@ else()
       endif()
     endif()
     enable_language(CUDA)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc has C++20
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc supports C++20
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()

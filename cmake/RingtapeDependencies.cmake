@@ -1,4 +1,4 @@
-# Finds the libraries of docs/design.md's table. A missing optional library is named, and the build continues.
+# Finds the libraries in the table of docs/design.md. If an optional library is missing, the build continues and says so.
 add_library(ringtape_dependencies INTERFACE)
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -12,7 +12,7 @@ target_link_options(ringtape_dependencies INTERFACE $<INSTALL_INTERFACE:-fopenmp
 
 # CPU GEMM: oneDNN, else OpenBLAS, else only Ringtape's own kernel.
 set(RINGTAPE_CPU_BLAS "none")
-# (oneDNN is found by its files: Debian's package file is an error in CMake without OpenCL.)
+# (oneDNN is found by its files, because Debian's package file is an error in CMake without OpenCL.)
 find_path(RINGTAPE_DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(RINGTAPE_DNNL_LIBRARY dnnl)
 mark_as_advanced(RINGTAPE_DNNL_INCLUDE_DIR RINGTAPE_DNNL_LIBRARY)
@@ -30,7 +30,7 @@ else()
 endif()
 message(STATUS "Ringtape: vendor GEMM on the CPU is ${RINGTAPE_CPU_BLAS}")
 
-# Fibers of the SIMT executor: Boost.Context, else ucontext (slower).
+# Fibers for the SIMT executor: Boost.Context, else ucontext, which is slower.
 find_package(Boost 1.70 QUIET COMPONENTS context)
 if(Boost_FOUND)
   set(RINGTAPE_FIBER "boost")
@@ -46,7 +46,7 @@ elseif(RINGTAPE_WITH_CUDA)
   target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
 endif()
 
-# Times of kernels on a GPU: CUPTI, an optional part of the toolkit.
+# CUPTI, an optional part of the toolkit, measures the times of kernels on a GPU.
 set(RINGTAPE_WITH_CUPTI OFF)
 if(RINGTAPE_WITH_GPU_MODEL)
   set(RINGTAPE_WITH_CUPTI ON)
@@ -58,8 +58,8 @@ elseif(RINGTAPE_WITH_CUDA)
   message(STATUS "Ringtape: device times by CUPTI ${RINGTAPE_WITH_CUPTI}")
 endif()
 
-# Connecting ranks: MPI for ranks on CPUs, NCCL for ranks on GPUs. (Found by their files: an installed Ringtape needs
-# them only for linking.)
+# Communication between ranks: MPI for ranks on CPUs, NCCL for ranks on GPUs. (They are linked by their files, because an
+# installed Ringtape needs them only for linking.)
 set(RINGTAPE_WITH_MPI OFF)
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)

@@ -2,7 +2,7 @@
 add_library(ringtape_flags INTERFACE)
 
 set(ringtape_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
-# GCC 12 warns of std::string's own copies where a text is joined with a string (GCC bug 105651).
+# GCC 12 warns about copies inside of std::string when a literal and a string are joined (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND ringtape_warnings -Wno-restrict)
 endif()
@@ -14,13 +14,13 @@ if(RINGTAPE_WERROR)
   target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
 
-# Flags with which the CPU kernels are vectorised and keep IEEE results.
+# Flags that vectorise the CPU kernels and keep IEEE results.
 set(RINGTAPE_CPU_KERNEL_FLAGS -fno-math-errno -fno-trapping-math)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT RINGTAPE_CHECK)
   list(APPEND RINGTAPE_CPU_KERNEL_FLAGS -O3)
 endif()
 include(CheckCXXCompilerFlag)
-# Unroll-and-jam makes a sum over a long array (LaneSum) read two places alternately: with GCC 12 it took 1.5 times as
+# With unroll-and-jam a sum over a long array (LaneSum) reads two places alternately; with GCC 12 it took 1.5 times as
 # long.
 check_cxx_compiler_flag(-fno-loop-unroll-and-jam RINGTAPE_HAS_NO_UNROLL_AND_JAM)
 if(RINGTAPE_HAS_NO_UNROLL_AND_JAM)

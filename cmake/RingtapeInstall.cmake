@@ -6,7 +6,7 @@ install(TARGETS ringtape ringtape_mnist ringtape_text ringtape_dependencies EXPO
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ringtape-targets NAMESPACE ringtape:: DESTINATION ${ringtape_package_dir})
 
-# The headers: #include <ringtape/ringtape.h>, or a single one such as <ringtape/core/tensor.h>.
+# The headers: <ringtape/ringtape.h> for all, or a single one such as <ringtape/core/tensor.h>.
 install(CODE "
   set(SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")
   set(STAGING_DIR \"${PROJECT_BINARY_DIR}/installed_headers\")

@@ -24,7 +24,7 @@ function(ringtape_add_kernels target)
   ringtape_add_gpu_kernels(${target} ${sources})
 endfunction()
 
-# The part of ringtape_add_kernels for the GPU, real or modelled; does nothing in a CPU build.
+# The part of ringtape_add_kernels for a GPU or the GPU model; does nothing in a CPU build.
 function(ringtape_add_gpu_kernels target)
   set(sources ${ARGN})
   if(RINGTAPE_WITH_GPU_MODEL)
@@ -40,10 +40,10 @@ function(ringtape_add_gpu_kernels target)
 endfunction()
 
 # ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md): with
-# ThreadSanitizer's instrumentation, whose functions kernels/analysis defines in place of its runtime. -O1 keeps
-# registers in registers and each access an access. The objects go to the target, a program, with those for the GPU as
-# usual; or to the programs that link the target, an INTERFACE library; there they replace the same files' objects in a
-# static library, which comes after them on the linker's command line.
+# ThreadSanitizer's instrumentation, whose functions kernels/analysis defines instead of its runtime. With -O1, local
+# variables stay in registers and no access is merged. If the target is a program, it gets the objects, and those for
+# the GPU as usual. If it is an INTERFACE library, the programs that link it get the objects, which replace those of the
+# same files in a static library that comes after them on the linker's command line.
 function(ringtape_add_analysed_kernels target)
   set(sources ${ARGN})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_analysed)

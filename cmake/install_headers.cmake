@@ -1,6 +1,6 @@
-# Run by `cmake --install`: copies the public headers, ringtape.h and those of the shipped data with all headers that they
-# include, to include/ringtape/. There they include each other as "ringtape/core/tensor.h", so that a program's own
-# core/tensor.h is another file. Expects SOURCE_DIR, STAGING_DIR and INCLUDE_DIR.
+# Run by `cmake --install`: copies the public headers, which are ringtape.h, the headers of the bundled data, and all headers
+# that these include, to include/ringtape/. There they include one another as "ringtape/core/tensor.h", so that a program may
+# have its own core/tensor.h. Expects SOURCE_DIR, STAGING_DIR and INCLUDE_DIR.
 cmake_policy(VERSION 3.22)
 set(layers "autograd|core|data|dist|io|kernels|nn|optim|plot|profile|text|trace|train")
 set(left ringtape.h data/mnist.h text/gpt2.h text/tinyshakespeare.h)
