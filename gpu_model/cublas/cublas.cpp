@@ -11,7 +11,7 @@
 struct cublasContext {
   int device;
   cudaStream_t stream = nullptr;
-  bool has_workspace = false;  ///< of the user; otherwise cuBLAS takes it from its own pool
+  bool has_workspace = false;  ///< set by the user; otherwise cuBLAS takes it from its own pool
   gpu_model::Range workspace{};
   int math_mode = CUBLAS_DEFAULT_MATH;
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;

@@ -31,7 +31,7 @@ namespace {
 
 bool epilogues_refused = false;
 
-/// What the heuristic's choice counts on. The real structure is opaque.
+/// The conditions that the heuristic's choice relies on. The real structure is opaque.
 struct Algorithm {
   std::uint64_t workspace_bytes;
   std::uint64_t bias_alignment;
@@ -96,7 +96,7 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque_t& operation, const gpu_mode
   return is_known && !epilogues_refused ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// Whether A, B, C, D and the bias have the alignments that the algorithm counts on.
+/// Whether A, B, C, D and the bias have the alignments that the algorithm relies on.
 bool are_aligned(const Algorithm& algorithm, const void* const (&operands)[4], const void* bias) {
   for (int i = 0; i < 4; ++i) {
     if (alignment_of(operands[i]) < algorithm.alignments[i]) return false;
@@ -104,7 +104,7 @@ bool are_aligned(const Algorithm& algorithm, const void* const (&operands)[4], c
   return alignment_of(bias) >= algorithm.bias_alignment;
 }
 
-// The objects that the program has handles of.
+// The objects by the handles that the program has.
 template <class Object>
 gpu_model::Handles<Object>& live() {
   static auto& all = *new gpu_model::Handles<Object>;
@@ -217,7 +217,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *returned = 0;
   if (const cublasStatus_t error = check(*description, product_of(*description, *a, *b, *d), *c))
     return error;
-  // As much of the workspace as an algorithm that divides k may take.
+  // As much of the workspace as a split-K algorithm may take.
   Algorithm chosen{
       std::min<std::uint64_t>(preference->workspace_bytes, 1 << 20), alignment_of(description->bias), {}};
   std::copy_n(preference->alignments, 4, chosen.alignments);

@@ -13,8 +13,7 @@ namespace gpu_model {
 /// forbids the allocations of the library.
 cublasStatus_t open_context(int device);
 
-/// Opaque objects of cuBLAS, by the handles that the program has of them: a null or destroyed handle is found
-/// out before it is used.
+/// Opaque objects of cuBLAS by handle, so that a null or destroyed handle is detected before it is used.
 template <class Object>
 class Handles {
  public:

@@ -40,7 +40,7 @@ struct Product {
   const void* b = nullptr;
   void* c = nullptr;
   const void* bias = nullptr;     ///< [m], of C's type; null for none
-  bool relu = false;              ///< of the result
+  bool relu = false;              ///< applied to the result
   void* bias_gradient = nullptr;  ///< [n], of C's type: the sums of op(B) over k; null for none
 
   std::uint64_t m() const { return op_a == CUBLAS_OP_N ? a_layout.rows : a_layout.columns; }
@@ -57,7 +57,7 @@ struct Operand {
 };
 std::vector<Operand> operands_of(const Product& product);
 
-/// Whether two matrices share bytes. Those between the columns of each are not its own.
+/// Whether two matrices share bytes. The gaps between a matrix's columns do not count.
 bool overlap(const void* a, const Layout& a_layout, const void* b, const Layout& b_layout);
 
 /// Computes it. Sums are f32, in the order of k.

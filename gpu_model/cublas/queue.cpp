@@ -10,7 +10,7 @@
 namespace gpu_model {
 namespace {
 
-/// What a GPU would stop at; `error` is cudaSuccess if it would not.
+/// The error that would stop a GPU; `error` is cudaSuccess if there is none.
 struct Fault {
   cudaError_t error = cudaSuccess;
   std::string text{};
@@ -48,7 +48,7 @@ Fault fault_of(const Operand& operand, int device) {
                  ", which is too short");
 }
 
-/// Takes the product's place in its stream: the work before it is done as usual.
+/// Takes the place of a faulty product in its stream: the work before it runs as usual.
 Operation operation_of(const Fault& fault, const ProductCall& call) {
   Operation operation;
   operation.name = call.name;

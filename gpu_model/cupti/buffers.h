@@ -10,8 +10,8 @@
 
 namespace gpu_model {
 
-/// The client's buffers of records: requested when a record needs one, and given back full, or by a flush, in
-/// a thread of CUPTI's own.
+/// The client's buffers of records: requested when a record needs one, and given back in a separate thread,
+/// as CUPTI does, when they are full or at a flush.
 class RecordBuffers {
  public:
   /// False if one of them is null.

@@ -65,7 +65,7 @@ void Recorder::set_clock(CUpti_TimestampCallbackFunc clock) {
   clock_ = clock;
 }
 
-// The record of a call is preceded by those of the regions that it is made in, one of each kind.
+// Before the record of a call come the records of the innermost region of each kind that the call is in.
 void Recorder::queued(std::uint64_t correlation, const Operation&) {
   const std::lock_guard lock(mutex_);
   if (correlation == last_call_ || !kinds_.contains(CUPTI_ACTIVITY_KIND_RUNTIME)) return;

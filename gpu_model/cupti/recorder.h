@@ -14,7 +14,7 @@
 
 namespace gpu_model {
 
-/// What CUPTI knows of a thread: the open regions of each kind, the innermost last.
+/// The open regions of a thread, by kind, the innermost last.
 using ExternalIds = std::map<CUpti_ExternalCorrelationKind, std::vector<std::uint64_t>>;
 ExternalIds& external_ids();
 
@@ -23,7 +23,7 @@ class Recorder final : public Observer {
  public:
   RecordBuffers buffers;
 
-  /// The kinds' records are made from now on, or no longer.
+  /// Begins, or ceases, to make records of this kind.
   void enable(CUpti_ActivityKind kind);
   void disable(CUpti_ActivityKind kind);
   /// The clock of records that are made after the next enable(): by default the system's.
@@ -34,7 +34,7 @@ class Recorder final : public Observer {
 
  private:
   std::uint64_t time_of(std::int64_t steady) const { return static_cast<std::uint64_t>(steady + shift_); }
-  /// The name as a text that stays: records point to it.
+  /// A copy of the name that is never destroyed: records point to it.
   const char* keep(const std::string& name) { return names_.insert(name).first->c_str(); }
   /// The members common to the records of a device's work.
   template <class Record>

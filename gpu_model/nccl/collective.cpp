@@ -9,7 +9,7 @@
 namespace gpu_model::nccl {
 namespace {
 
-/// The other ranks' contributions to the elements whose result is on this rank.
+/// The other ranks' contributions to the elements whose result this rank computes, by rank.
 using Contributions = std::vector<std::vector<char>>;
 
 struct Plan {
@@ -37,7 +37,8 @@ struct Plan {
     return contributions;
   }
 
-  /// Combines the peers' contributions and this rank's, which is last in the ring's order, to `result`.
+  /// Combines the contributions of the peers and of this rank, which is last in the ring's order, in
+  /// `result`.
   std::function<void()> combine_to(char* result, const char* own,
                                    std::shared_ptr<Contributions> contributions, std::size_t bytes) const {
     return [shape = call.shape, ranks = ranks, rank = rank, element = element, result, own, bytes,

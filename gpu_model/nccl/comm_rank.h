@@ -59,7 +59,7 @@ class CommRank {
   std::uint64_t issue() { return issued_++; }
   void take_back_issue() { --issued_; }
   std::uint64_t unfinished() const { return issued_ - finished_; }
-  /// Call it when an operation was queued: peers may wait for it.
+  /// Must be called after an operation was queued: peers may wait for it.
   void has_queued();
 
   /// Records what the rank waits for; Cause::none: it does not wait.
@@ -84,7 +84,7 @@ class CommRank {
   bool peers_wait_for_this() const;
   /// A bit for each rank that has not called this split.
   std::uint64_t missing_in_split(std::uint64_t number) const;
-  /// "has destroyed its communicator", "" if the rank has not ended.
+  /// How the rank has left: "has destroyed its communicator"; "" if it has not.
   std::string end_of(int rank) const;
   /// Finds peers that have ended while an operation waits for them.
   void look_for_the_dead();

@@ -10,8 +10,8 @@ class CommRank;
 /// them in between (Francez and Mattern: detection by double counting), no process can ever continue: that is
 /// reported, and the communicator ends with ncclInvalidUsage.
 ///
-/// It does not detect waits of threads that have not called NCCL before, of ranks in ncclCommInitRank(), for
-/// events outside NCCL (MPI), and cycles through several communicators if none of them has all the processes.
+/// It does not detect waits of threads that have not called NCCL before, waits in ncclCommInitRank(), waits
+/// for events outside NCCL (MPI), or cycles through several communicators if none of them has all processes.
 void look_for_deadlock(const CommRank& comm);
 
 }  // namespace gpu_model::nccl

@@ -8,11 +8,10 @@ namespace gpu_model::nccl {
 
 class CommRank;
 
-/// Makes a handle.
 ncclComm_t make_handle(std::shared_ptr<CommRank> comm);
 /// The communicator of a handle, null for an unknown or destroyed handle.
 std::shared_ptr<CommRank> find(const ncclComm* handle);
-/// Ends the handle.
+/// Destroys the handle; returns its communicator, null for an unknown or destroyed handle.
 std::shared_ptr<CommRank> take(ncclComm_t handle);
 
 }  // namespace gpu_model::nccl

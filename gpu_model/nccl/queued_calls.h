@@ -15,11 +15,11 @@ namespace gpu_model::nccl {
 /// after the other, then all sends and receives concurrently. Operations of a communicator run one after the
 /// other, in the order of the calls, on any streams; operations of graphs in the order of the graph.
 ///
-/// A collective begins when all ranks have called it, and a send ends when its peer has received: NCCL
-/// guarantees neither, and programs that do not rely on it run on both.
+/// A collective begins when all ranks have called it, and a send ends when its peer has received it. NCCL
+/// guarantees neither; a program that relies on neither runs on both.
 class QueuedCalls {
  public:
-  /// `captured`: for a graph, which runs it any number of times.
+  /// `captured`: the calls belong to a graph, which runs them any number of times.
   QueuedCalls(std::shared_ptr<CommRank> comm, std::vector<NcclCall> calls, bool captured);
   ~QueuedCalls();
   QueuedCalls(const QueuedCalls&) = delete;

@@ -12,9 +12,9 @@ bool is_op(ncclRedOp_t op);
 /// Bytes of an element.
 std::size_t size_of(ncclDataType_t type);
 
-/// Prepares a rank's own elements before they are combined: with ncclAvg, floating elements are multiplied by
-/// 1 / ranks, rounded to the element's type, and the product is rounded to it too. Other operations change
-/// nothing.
+/// Prepares the elements of one rank before they are combined: with ncclAvg, floating-point elements are
+/// multiplied by 1 / ranks, rounded to the element's type, and the product is rounded to it too. Other
+/// operations change nothing.
 void prepare(ncclDataType_t type, ncclRedOp_t op, int ranks, void* elements, std::size_t count);
 /// into[i] = op(into[i], from[i]), rounded to the element's type each time.
 void combine(ncclDataType_t type, ncclRedOp_t op, void* into, const void* from, std::size_t count);

@@ -44,7 +44,7 @@ struct Channel {
   alignas(64) std::atomic<std::uint64_t> written;  ///< bytes so far
   std::atomic<std::uint64_t> sent;                 ///< messages begun
   alignas(64) std::atomic<std::uint64_t> read;
-  std::atomic<std::uint64_t> wanted;  ///< messages that the receiver has waited for
+  std::atomic<std::uint64_t> wanted;  ///< messages that the receiver has begun to wait for
 };
 
 class Segment {

@@ -18,7 +18,7 @@ struct Transfer {
   std::size_t bytes;
 
   std::size_t head_done = 0, done = 0;
-  std::uint64_t end = 0;  ///< of a send: its end in the channel, once it is written
+  std::uint64_t end = 0;  ///< of a send: the place of its end in the channel, once it is written
 };
 
 /// The operation of transfers: a collective with its number, or ncclSend and ncclRecv (each message has its

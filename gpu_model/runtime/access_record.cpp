@@ -19,9 +19,9 @@ struct Page {
   std::bitset<kPage> read, written;
 };
 
-/// What one host thread has recorded: a kernel's blocks are spread over several.
+/// The accesses that one host thread has recorded: a kernel's blocks are distributed over several threads.
 struct OfThread {
-  std::map<std::uintptr_t, Page> pages;  ///< by their number
+  std::map<std::uintptr_t, Page> pages;  ///< by number
   std::uintptr_t last_number = 0;
   Page* last = nullptr;
 

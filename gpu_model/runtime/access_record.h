@@ -13,7 +13,7 @@ struct Touched {
   bool writes;
 };
 
-/// From here on accesses are recorded, of all threads.
+/// Begins to record the accesses of all threads.
 void begin_access_record();
 /// Ends the record. Returns the bytes touched since begin_access_record(), in as few pieces as possible;
 /// bytes that were read and written are in two pieces.

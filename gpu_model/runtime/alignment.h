@@ -2,9 +2,9 @@
 
 #include <string>
 
-/// Accesses at addresses that are no multiple of the type's alignment, a float4 at 8 bytes say, which a GPU
-/// does not make: cudaErrorMisalignedAddress. Kernels are compiled with -fsanitize=alignment; where they move
-/// in smaller parts what a GPU moves at once, they call note_misaligned() of gpu_model/model.h.
+/// Accesses at an address that is not a multiple of the type's alignment, such as a float4 at byte 8, which a
+/// GPU refuses with cudaErrorMisalignedAddress. Kernels are compiled with -fsanitize=alignment; where they
+/// move elements one by one that a GPU moves at once, they call note_misaligned() of gpu_model/model.h.
 namespace gpu_model {
 
 /// The first misaligned access since the last call: "kernels/relu.cu:40: an access at 0x7f0000000004,

@@ -1,11 +1,11 @@
-// What code that is compiled with -fsanitize=alignment calls; in builds with UBSan, UBSan answers.
+// The function that code compiled with -fsanitize=alignment calls; in builds with UBSan, UBSan provides it.
 #include <cstddef>
 
 #include "gpu_model/include/gpu_model/model.h"
 
 namespace {
 
-/// What GCC says of a misaligned access (TypeMismatchData of libsanitizer/ubsan/ubsan_handlers.h).
+/// GCC's description of a misaligned access (TypeMismatchData of libsanitizer/ubsan/ubsan_handlers.h).
 struct TypeMismatch {
   const char* file;
   unsigned line, column;

@@ -12,12 +12,12 @@ namespace gpu_model {
 struct ThreadState {
   int device = 0;
   cudaError_t last_error = cudaSuccess;
-  const Operation* host_function = nullptr;  ///< in the thread that calls it
+  const Operation* host_function = nullptr;  ///< that this thread is calling; null in all other threads
 };
 ThreadState& thread_state();
 
 /// Records an error as the thread's last and returns it. That includes cudaErrorNotReady, of which the
-/// reference says only that it is no error: a program has to count on either.
+/// reference says only that it is not an error: a program must work whether it is recorded or not.
 cudaError_t note(cudaError_t error);
 
 /// Runs body(lock), which returns a cudaError_t. An error that is sticky on the current device comes first.

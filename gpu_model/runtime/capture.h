@@ -11,7 +11,7 @@ struct CUgraphNode_st {
 struct CUgraph_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
-  const void* caller;  ///< that ended the capture
+  const void* caller;  ///< return address of the call that ended the capture
 };
 
 namespace gpu_model {
@@ -20,7 +20,7 @@ namespace gpu_model {
 /// cudaEventQuery): returns cudaErrorStreamCaptureUnsupported and invalidates the capture, in a thread with a
 /// capture of a mode other than relaxed, or in any thread while another captures in the global mode.
 cudaError_t forbid_in_captures();
-/// For a call about this stream, in any thread: returns cudaErrorStreamCaptureUnsupported while the stream
+/// For a call on this stream, in any thread: returns cudaErrorStreamCaptureUnsupported while the stream
 /// captures, and for the legacy default stream cudaErrorStreamCaptureImplicit while a blocking stream of its
 /// device captures; invalidates the capture.
 cudaError_t forbid_while_capturing(const CUstream_st& stream);

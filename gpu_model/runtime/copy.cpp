@@ -60,7 +60,7 @@ cudaError_t wait_for(Lock& lock, int device, const NodePtr& node) {
   return state().devices[static_cast<std::size_t>(device)]->sticky;
 }
 
-/// The bytes that are in both areas: "The memory areas may not overlap." (cudaMemcpy).
+/// The number of bytes that are in both areas: "The memory areas may not overlap." (cudaMemcpy).
 std::size_t overlap(const void* a, const void* b, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
   const std::uintptr_t apart = std::max(first, second) - std::min(first, second);

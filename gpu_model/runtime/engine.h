@@ -79,8 +79,8 @@ cudaError_t enqueue(cudaStream_t stream, Operation operation);
 cudaError_t wait(cudaStream_t stream);
 
 /// Runs the operations that the schedule would run at a call, or all ready operations if `everything` is
-/// true: for threads of libraries that must progress while the program does other work. True if an operation
-/// has run.
+/// true: for threads of libraries that must progress while the program does other work. With `everything`,
+/// returns whether an operation has run or a host function is running; otherwise false.
 bool make_progress(bool everything);
 /// Wakes threads that wait for blocked operations, after an event that may unblock them.
 void wake_waiting();
@@ -102,7 +102,7 @@ int current_device();
 bool is_live_device_memory(const void* address, std::size_t bytes);
 /// Whether the bytes are in one allocation of pinned memory.
 bool is_pinned_memory(const void* address, std::size_t bytes);
-/// Whether the address is of any device's memory, allocated or not.
+/// Whether the address is in a device's memory, allocated or not.
 bool is_device_memory(const void* address);
 /// The device whose memory it is; -1 for host memory.
 int device_of_memory(const void* address);
@@ -110,9 +110,9 @@ int device_of_memory(const void* address);
 /// The address that operations use for the bytes at `address`: pinned memory has a second mapping for them.
 char* for_operations(const void* address);
 
-/// Reports an error beside error codes: see set_report_handler() in gpu_model/model.h.
+/// Reports an error in addition to error codes: see set_report_handler() in gpu_model/model.h.
 void report(const std::string& text);
-/// "relu_forward queued by ringtape::on_cuda::relu_forward at kernels/relu.cu:40", as far as known.
+/// "cudaMemcpyAsync (queued in ringtape::copy_bytes_async at core/memory.cpp:351)", as far as known.
 std::string describe(const Operation& operation);
 
 }  // namespace gpu_model

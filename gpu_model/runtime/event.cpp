@@ -33,7 +33,7 @@ Operation order_only(Kind kind, const char* name, const void* caller) {
   return operation;
 }
 
-/// For a host call about an event: an error while a capture has the event.
+/// For a host call on an event: an error while the event belongs to a capture.
 cudaError_t forbid_captured(const CUevent_st& event) {
   if (event.capture == nullptr) return forbid_in_captures();
   event.capture->invalidated = true;

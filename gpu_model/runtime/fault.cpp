@@ -28,8 +28,8 @@ const char* access_of([[maybe_unused]] const void* context) {
 #endif
 }
 
-/// The code of the access, as a return address: for an access in a library, such as in memcpy, that of this
-/// program's call.
+/// The code of the access, as a return address: for an access in a library, such as in memcpy, the return
+/// address of this program's call.
 const void* code_of([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* const user = static_cast<const ucontext_t*>(context);

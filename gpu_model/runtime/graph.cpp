@@ -9,7 +9,7 @@
 /// of a node in the order of all operations is its branch and its number there.
 struct CUgraphExec_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
-  std::shared_ptr<const gpu_model::GraphBody> captured;  ///< of which it was made
+  std::shared_ptr<const gpu_model::GraphBody> captured;  ///< the body of the graph that it was made from
   const void* caller;
   std::vector<std::size_t> lanes;    ///< of the branches
   std::vector<std::uint64_t> ticks;  ///< of the branches
@@ -69,7 +69,7 @@ std::size_t assign_branches(GraphBody& body) {
   return branches;
 }
 
-/// The streams and events of the capture are free again.
+/// Removes the streams and events from the capture.
 void end(const std::shared_ptr<Capture>& capture) {
   std::vector<CUstream_st*> taking_part;
   for_each_captured(*capture, [&](CUstream_st& stream) { taking_part.push_back(&stream); });
@@ -157,8 +157,8 @@ bool take_memory(const GraphBody& body) {
   return true;
 }
 
-/// What is launched of an operation after the report that its memory has been freed: kernels and collectives
-/// run, whose addresses need not all be of that memory; a copy, fill or product does nothing.
+/// The operation that is launched in place of one whose memory has been freed, after the report: kernels and
+/// collectives run, as they need not access that memory; a copy, fill or product does nothing.
 std::shared_ptr<const Operation> without_memory(const Operation& captured) {
   auto operation = std::make_shared<Operation>(captured);
   const bool runs = captured.kind == Kind::collective || !captured.allocations.empty();
@@ -215,7 +215,7 @@ void leave_capture(CUstream_st& stream) {
   }
 }
 
-/// Memory that is allocated at that time stays until it is freed.
+/// Memory that a launch has allocated and that has not been freed stays until it is freed.
 GraphMemory::~GraphMemory() {
   for (const auto& [device, begin] : blocks) {
     CUmemPoolHandle_st& pool = *state().devices[static_cast<std::size_t>(device)]->pool;

@@ -10,8 +10,8 @@
 namespace gpu_model {
 namespace {
 
-/// What a function without waits takes at most. A longer one runs beside the program, so that schedules are
-/// no longer the same in each run.
+/// The longest time of a function that does not wait. A longer function runs concurrently with the program,
+/// and a schedule may then differ from run to run.
 constexpr std::chrono::milliseconds kUsualTime{200};
 /// The program makes no calls for this time: it may be waiting for a function.
 constexpr std::chrono::milliseconds kIdleTime{100};
@@ -20,7 +20,7 @@ struct HostFunctions {
   std::condition_variable changed;
   std::deque<NodePtr> started;
   NodePtr runs;            ///< the first of them; null if none has been called yet
-  std::thread::id thread;  ///< that calls them, from the first function on
+  std::thread::id thread;  ///< the thread that calls them; it exists from the first function on
 };
 
 /// Never destroyed, as its thread does not end.
@@ -29,7 +29,7 @@ HostFunctions& functions() {
   return *all;
 }
 
-/// Whether the host function that runs may use the memory of a later operation.
+/// Whether the host function that is running may use this memory, as the operation comes after it.
 bool is_open_to_function(const PinnedMemory::Use& use) {
   return std::any_of(state().pending.begin(), state().pending.end(), [&](const auto& entry) {
     const Node& node = *entry.second;
@@ -38,8 +38,8 @@ bool is_open_to_function(const PinnedMemory::Use& use) {
 }
 
 void call(Lock& lock, const NodePtr& node) {
-  // The function may tell any thread that the stream has come to it ("stream synchronization can be done by
-  // signaling from a host function"), which the model does not see.
+  // The function may signal to any thread that the stream has reached it ("stream synchronization can be done
+  // by signaling from a host function"), which the model does not see.
   host_has_waited_for(node->clock.without(node->stamp));
   functions().runs = node;
   state().pinned.lend(is_open_to_function);

@@ -63,7 +63,8 @@ Operation memory_operation(Kind kind, const char* name, const void* caller, void
   return operation;
 }
 
-/// Memory that a capture allocates: the graph's until it and its executable graphs are gone.
+/// Memory that a capture allocates: it belongs to the graph until the graph and its executable graphs are
+/// destroyed.
 void keep_for_graph(Capture& capture, int device, std::uintptr_t begin, Block& block,
                     const std::vector<NodePtr>& wait_for) {
   block.in_graph = block.history->in_graph = true;
@@ -227,7 +228,8 @@ cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned flags) {
   });
 }
 
-/// Waits for the devices first, as cudaFree() does, but the reference does not promise it.
+/// Reports memory that a copy in flight uses, as the reference does not say that the call waits; then waits
+/// for the devices.
 cudaError_t cudaFreeHost(void* address) {
   const void* const caller = GPU_MODEL_CALLER;
   return api([&](Lock& lock) {

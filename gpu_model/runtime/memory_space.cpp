@@ -29,7 +29,7 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLeastMapped = std::size_t{256} << 20;
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 
-// What is open: one device's memory, or
+// What is open: the memory of the device with this index, or
 constexpr int kNothing = -2, kEverything = -1;
 int opened = kNothing;
 
@@ -57,7 +57,7 @@ class Pattern {
     munmap(all, kPatternBytes);
   }
 
-  /// The file again and again at whole pages.
+  /// Maps the file repeatedly, from `begin` to `end`, which are at whole pages.
   void map_at(std::uintptr_t begin, std::uintptr_t end) const {
     for (std::uintptr_t at = begin; at < end; at += kPatternBytes) {
       if (mmap(reinterpret_cast<void*>(at), std::min(kPatternBytes, end - at), PROT_READ | PROT_WRITE,
@@ -118,7 +118,7 @@ std::uintptr_t MemorySpace::new_addresses(std::size_t bytes) {
 std::uintptr_t MemorySpace::grow(std::size_t bytes) {
   const std::uintptr_t begin = new_addresses(bytes);
   if (begin == 0) return 0;
-  // Unlike the addresses around it: else the kernel would cut the mapping at each opening, and join it again.
+  // A flag that its neighbours lack: otherwise the kernel would split and merge the mapping at each opening.
   madvise(reinterpret_cast<void*>(begin), bytes, MADV_DODUMP);
   if (is_open_ && mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0) {
     end_process("mprotect");

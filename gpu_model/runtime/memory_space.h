@@ -41,8 +41,8 @@ class MemorySpace {
   std::vector<Piece> released_;
 };
 
-/// Makes the memory of all devices accessible to this process, or of one device alone (a kernel reaches no
-/// other without peer access), and inaccessible again. Call them with the engine's mutex held.
+/// Makes the memory of all devices accessible to this process, or the memory of one device alone (a kernel
+/// reaches no other without peer access), and inaccessible again. Call them with the engine's mutex held.
 void open_device_memory();
 void open_device_memory_of(int device);
 void close_device_memory();

@@ -35,21 +35,21 @@ class PinnedMemory {
     const char* name;
     const void* caller;
     int stream;
-    bool is_lent;  ///< to a host function that comes before
+    bool is_lent;  ///< to a host function that the copy comes after
   };
 
   /// Null if no memory is left.
   void* allocate(std::size_t bytes, const void* caller);
   /// False if there is no allocation at the address.
   bool free(void* address);
-  /// The allocation that contains the bytes, and its begin; null if there is none.
+  /// The allocation that contains the bytes, and its address; null if there is none.
   std::pair<std::uintptr_t, const Allocation*> find(const void* address, std::size_t bytes) const;
   /// The address of these bytes in the mapping for copies.
   char* alias(const void* address) const;
 
   /// Records that an operation uses the bytes until the host has waited for it.
   void use(const void* address, std::size_t bytes, bool writes, const Node& node);
-  /// Returns memory to the host once it has waited for the operations.
+  /// Gives the host access to the memory of the operations that it has waited for.
   void host_has_waited_for(const Clock& clock);
   /// A copy in flight that uses the allocation at the address; null if there is none.
   const Use* use_of(const void* address) const;

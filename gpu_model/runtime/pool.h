@@ -36,19 +36,19 @@ struct CUmemPoolHandle_st {
       : device_(device), space_(space), capacity_(capacity) {}
 
   /// A block of at least `bytes` bytes for work after `clock`: memory that was freed before `clock` (in the
-  /// order of streams and events), or whose free has run, or new memory. `wait_for` is an additional
-  /// dependency of that work: a free that is not ordered before. 0 if the device has no memory left.
+  /// order of streams and events), or whose free has run, or new memory. `wait_for` gets additional
+  /// dependencies of that work: frees that are not ordered before it. 0 if the device has no memory left.
   std::uintptr_t take(std::size_t bytes, const gpu_model::Clock& clock,
                       std::vector<std::shared_ptr<gpu_model::Node>>& wait_for);
   /// Frees an allocation; `freed` is the freeing operation, null if the host has waited for all work.
   void give_back(std::uintptr_t address, std::shared_ptr<gpu_model::Node> freed);
-  /// Returns completely free chunks to the system until at most `bytes_to_keep` bytes are left.
+  /// Returns completely free chunks to the system, but leaves at least `bytes_to_keep` bytes reserved.
   void trim(std::size_t bytes_to_keep);
 
-  /// The block that contains the address, and its begin; null if there is none.
+  /// The block that contains the address, and the block's address; null if there is none.
   std::pair<std::uintptr_t, Block*> find(const void* address);
-  /// The allocation at the address, or the last one there, also in memory that the system has back; null
-  /// without any.
+  /// The allocation at the address, or the last one there, also in memory that was returned to the system;
+  /// null if there was none.
   std::shared_ptr<gpu_model::BlockHistory> history_at(const void* address) const;
   const std::map<std::uintptr_t, Block>& blocks() const { return blocks_; }
 
@@ -74,5 +74,5 @@ struct CUmemPoolHandle_st {
   std::size_t reserved_ = 0, used_ = 0;
   std::map<std::uintptr_t, std::size_t> chunks_;  // bytes, by address
   std::map<std::uintptr_t, Block> blocks_;
-  std::map<std::uintptr_t, Block> returned_;  // to the system, with the blocks that were there
+  std::map<std::uintptr_t, Block> returned_;  // blocks of memory that was returned to the system
 };

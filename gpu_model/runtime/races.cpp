@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kManyAccesses = 32;
 
-/// What would order the two.
+/// The wait that would order the two, as a sentence.
 std::string missing_wait(const Access& earlier, const Access& later) {
   const bool in_one_launch = later.launch != 0 && later.launch == earlier.launch;
   const int waits = in_one_launch ? later.captured_in : later.stream;
@@ -26,7 +26,7 @@ std::string missing_wait(const Access& earlier, const Access& later) {
          " after it";
 }
 
-/// An operation may touch the same bytes of an allocation several times, but is reported once for one other.
+/// Two operations may touch the same bytes of an allocation several times, but are reported once.
 void report_race(BlockHistory& block, const Access& earlier, const Access& later) {
   const std::pair<Stamp, Stamp> both{earlier.stamp, later.stamp};
   if (std::find(block.reported.begin(), block.reported.end(), both) != block.reported.end()) return;
@@ -59,7 +59,7 @@ Access access_of(const NodePtr& node) {
   return access;
 }
 
-/// Whether streams, events or the host order the two, of which either may have run first.
+/// Whether streams, events or the host order the two; either of them may have run first.
 bool are_ordered(const Access& noted, const Access& access, const Clock& clock) {
   return clock.knows(noted.stamp) || (noted.clock != nullptr && noted.clock->knows(access.stamp));
 }
@@ -71,7 +71,7 @@ void add_access(BlockHistory& history, Access access, const Clock& clock) {
       report_race(history, noted, access);
     }
   }
-  // What comes after this one comes after those that it replaces.
+  // An operation that comes after this one comes after those that it replaces.
   std::erase_if(all, [&](const Access& earlier) {
     return earlier.stamp.lane == access.stamp.lane && earlier.begin == access.begin &&
            earlier.end == access.end && (access.writes || !earlier.writes);

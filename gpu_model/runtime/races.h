@@ -26,11 +26,11 @@ struct Access {
   const void* caller = nullptr;
   std::uintptr_t begin = 0, end = 0;  ///< the bytes; equal if they are not known
   bool writes = false;
-  std::shared_ptr<const Clock> clock;  ///< the operation's; null where its ranges are not exact
+  std::shared_ptr<const Clock> clock;  ///< the operation's; null unless RINGTAPE_MODEL_RACES=exact
 };
 
-/// An allocation, and the accesses to it that the host has not waited for. Memory that a graph allocates gets
-/// another history, with the same number, at each launch.
+/// An allocation, and the accesses to it that later ones are compared with. Memory that a graph allocates
+/// gets a new history, with the same number, at each launch.
 struct BlockHistory {
   std::uint64_t number = 0;   ///< from 1 on
   std::size_t requested = 0;  ///< bytes
@@ -54,7 +54,7 @@ std::string describe(const Access& access);
 /// Reports that an operation uses memory which has been freed, or whose graph has not been launched.
 void report_freed_use(const Access& access, const BlockHistory& history);
 
-/// Reports what an operation touches without being ordered after others, and notes that it does. For kernels,
+/// Reports accesses of an operation that are not ordered with earlier ones, and records them. For kernels,
 /// whose bytes are not known, that is memory which was not allocated before, or which is freed while they may
 /// use it; for copies, fills and library calls the bytes themselves. Also reports the use of freed memory.
 void check_accesses(const std::shared_ptr<Node>& node);

@@ -26,8 +26,8 @@
 #include "gpu_model/runtime/pool.h"
 #include "gpu_model/runtime/used_memory.h"
 
-/// The whole state of the model, guarded by one mutex. Functions of these headers must be called with it
-/// held.
+/// The whole state of the model, guarded by one mutex. The functions of the runtime's headers must be called
+/// with it held, except those of engine.h and gpu_model/model.h that take it themselves.
 namespace gpu_model {
 
 /// A queued operation, which runs once.
@@ -63,13 +63,13 @@ struct GraphMemory {
   NodePtr last;                                        ///< the end of the last launch
 };
 
-/// A graph: operations, each with its dependencies.
+/// A graph: operations, each with its dependencies, which are places of earlier entries.
 struct GraphBody {
   struct Entry {
     std::shared_ptr<const Operation> operation;
     std::vector<std::size_t> before;
     int device;
-    int stream;  ///< that captured it
+    int stream;  ///< number of the stream that captured it
     UsedMemory used;
     std::size_t branch = 0;  ///< set by instantiation
   };
@@ -102,7 +102,7 @@ struct Device {
   cudaError_t sticky = cudaSuccess;
   std::unique_ptr<CUstream_st> legacy;
   std::map<std::thread::id, std::unique_ptr<CUstream_st>> per_thread;
-  std::vector<std::unique_ptr<CUstream_st>> destroyed;  ///< whose work the host has not waited for
+  std::vector<std::unique_ptr<CUstream_st>> destroyed;  ///< streams whose work the host has not waited for
 };
 
 struct State {
@@ -116,8 +116,8 @@ struct State {
   PinnedMemory pinned;
 
   std::map<std::uint64_t, NodePtr> pending;  ///< incomplete, by id
-  std::map<std::uint64_t, Node*> ready;      ///< of these, the ones without incomplete dependencies
-  Clock host;  ///< the operations that any thread of the host has waited for, or a host function comes after
+  std::map<std::uint64_t, Node*> ready;      ///< the pending ones without incomplete dependencies
+  Clock host;  ///< the operations that a thread of the host has waited for, or that precede a host function
   std::size_t lanes = 0;
   std::uint64_t nodes = 0;
   std::uint64_t calls = 0;
@@ -164,8 +164,8 @@ void finish(Node& node, std::int64_t start);
 std::int64_t now();
 /// Records that the host has waited for all of `clock`.
 void host_has_waited_for(const Clock& clock);
-/// Whether all of these are complete, for a query, at which the schedule may run operations: with the late
-/// schedule two consecutive queries return false.
+/// Whether all of these are complete, for a query, at which the schedule may run operations. Under the late
+/// schedule the first two queries of an incomplete operation return false, and the third runs it.
 bool query(const std::vector<NodePtr>& nodes);
 
 }  // namespace gpu_model
@@ -176,7 +176,7 @@ struct CUstream_st {
   int device = 0;
   bool is_legacy = false;
   bool is_blocking = false;      ///< synchronizes with the legacy default stream
-  const void* caller = nullptr;  ///< that created it
+  const void* caller = nullptr;  ///< return address of the call that created it
   std::size_t lane = 0;
   std::uint64_t tick = 0;
   gpu_model::NodePtr last;  ///< the last queued operation; null without any

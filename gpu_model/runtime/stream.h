@@ -28,8 +28,8 @@ void for_each_stream(int device, const Body& body) {
   }
   for (auto& stream : of.destroyed) body(*stream);
 }
-/// Returns reserved memory of the device to the system, down to the pool's release threshold: at every wait
-/// of the host.
+/// Returns reserved memory of the device to the system, down to the pool's release threshold. Called at every
+/// wait of the host.
 void release_unused_memory(int device);
 
 /// True for the allocation, or stream, that fail_allocation() selected.

@@ -22,7 +22,8 @@
 namespace gpu_model {
 namespace {
 
-/// Of __shared__ variables in a check build (kernels/simt/cpu_builtins.h); elsewhere they are thread-local.
+/// The section of __shared__ variables in a check build (kernels/simt/cpu_builtins.h); in other builds they
+/// are thread-local.
 constexpr char kSharedSection[] = "simt_shared";
 
 struct Function {

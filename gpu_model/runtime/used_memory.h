@@ -11,7 +11,7 @@ namespace gpu_model {
 struct Operation;
 
 /// The memory that an operation of a graph uses, as it was at the capture: at a launch its addresses may
-/// belong to others.
+/// belong to other allocations.
 struct UsedMemory {
   struct Pinned {
     std::uintptr_t begin;
@@ -23,7 +23,7 @@ struct UsedMemory {
 
 UsedMemory used_memory(const Operation& operation);
 
-/// Reports each piece of the memory that has been freed since; true if there is one.
+/// Reports each piece of the memory that has been freed since the capture; true if there is one.
 bool report_freed(const UsedMemory& used, const Access& access);
 
 }  // namespace gpu_model

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-/// Functions of the GPU model beside CUDA's: the launch that replaces <<<>>>, and for tests information that
-/// a real GPU does not provide. docs/gpu-model.md lists the environment variables RINGTAPE_MODEL_*.
+/// Functions of the GPU model that CUDA does not have: the launch that replaces <<<>>>, and, for tests,
+/// information that a GPU does not provide. docs/gpu-model.md lists the environment variables
+/// RINGTAPE_MODEL_*.
 namespace gpu_model {
 
 /// Sizes in x, y and z.
@@ -33,12 +34,12 @@ class KernelCall {
   /// Runs the grid to its end. May throw std::exception: the launch has failed on the device.
   virtual void run() const = 0;
   /// The bytes of the arguments, in which the model searches for pointers into device memory, at multiples of
-  /// 8. Remains of other pointers in their padding may be reported as a use of freed memory.
+  /// 8. Stale pointers in their padding may be reported as a use of freed memory.
   virtual const void* arguments() const = 0;
   virtual std::size_t argument_bytes() const = 0;
 };
 
-/// Checks the launch as <<<>>> does and queues it; never runs it in the calling function. Takes ownership of
+/// Checks the launch as <<<>>> does and queues it; the schedule decides when it runs. Takes ownership of
 /// `call`. cudaGetLastError() also returns the error.
 cudaError_t launch(const KernelLaunch& launch, KernelCall* call);
 
@@ -53,7 +54,7 @@ enum class Schedule {
 void set_schedule(Schedule schedule, std::uint64_t seed = 0);
 Schedule schedule();
 
-/// Whether accesses that nothing orders are looked for, and by which bytes of a kernel
+/// Whether unordered accesses are detected, and which bytes count as accessed by a kernel
 /// (RINGTAPE_MODEL_RACES).
 enum class Races {
   off,
@@ -62,20 +63,20 @@ enum class Races {
 };
 /// Sets it for operations queued from now on. Returns the previous setting.
 Races set_races(Races races);
-/// What instrumented code of a kernel calls at each access, in any thread that runs it. Other memory than
-/// devices' is no matter.
+/// Instrumented code of a kernel calls it at each access, in any thread. Accesses to memory other than the
+/// devices' are ignored.
 void note_access(const void* memory, std::size_t bytes, bool writes);
 
-/// What a kernel calls where a GPU would access `alignment` bytes at once, in line `line` of `file` (which
-/// must outlive the launch), and `memory` is no multiple of them: its launch fails with
-/// cudaErrorMisalignedAddress.
+/// A kernel calls it where a GPU would access `alignment` bytes at once and `memory` is not a multiple of
+/// `alignment`: the launch fails with cudaErrorMisalignedAddress. The report names `file`, which must outlive
+/// the launch, and `line`.
 void note_misaligned(const void* memory, std::size_t alignment, const char* file, unsigned line);
 
 /// Number of primary contexts that this process has created.
 int contexts_opened();
 
-/// Number of calls so far in which the host waited for the device: cudaStreamSynchronize and its like, and
-/// copies that return when they are done.
+/// Number of times so far that the host has waited for a device: in cudaStreamSynchronize and the like, in
+/// cudaFree, and in copies that return when they are done.
 int host_waits();
 
 /// Device and pinned memory, streams, events and graphs that have not been released: "#12: 1024 bytes on
@@ -89,16 +90,16 @@ std::size_t live_bytes();
 /// cudaErrorMemoryAllocation; 0 cancels it. RINGTAPE_MODEL_OOM=NUMBER counts from the start of the process.
 void fail_allocation(int number);
 
-/// Whether cuBLASLt's heuristic finds no algorithm for a product with an epilogue, as the reference allows it
-/// for any: for tests.
+/// If true, cuBLASLt's heuristic finds no algorithm for a product with an epilogue, which the reference
+/// permits for any product: for tests.
 void refuse_epilogues(bool refused);
 
-/// Reads or writes device memory from the host, bypassing the protection: for tests.
+/// Reads device memory from the host, bypassing the protection: for tests.
 void peek(void* to, const void* device_address, std::size_t bytes);
 
-/// Receives the model's reports beside error codes: a kernel's failure, unordered accesses. Without a handler
-/// a report is printed to standard error, and the process then ends with exit status 66. Returns the previous
-/// handler.
+/// Receives the model's reports, which come in addition to error codes: a kernel's failure, unordered
+/// accesses. Without a handler a report is printed to standard error, and when the process exits, its status
+/// is 66. Returns the previous handler.
 using ReportHandler = void (*)(const std::string& text);
 ReportHandler set_report_handler(ReportHandler handler);
 /// Number of reports so far.
