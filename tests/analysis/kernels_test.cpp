@@ -99,7 +99,7 @@ TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten 
 }
 
 TEST_CASE("analysis: the bytes of a kernel are those of its size") {
-  // More rows than the norms' backward has blocks of four for, and rows of other lengths than `lens` has.
+  // More rows than four for each block of the norms' backward, and rows of other lengths than `lens` uses.
   for (const auto& [name, size] :
        {std::pair("layer_norm_backward", kernel_cases::Size{.rows = 8192, .columns = 64}),
         std::pair("rms_norm_backward", kernel_cases::Size{.rows = 8192, .columns = 64}),
@@ -117,7 +117,7 @@ TEST_CASE("analysis: the bytes of a kernel are those of its size") {
 }
 
 TEST_CASE("analysis: kernels with elements left over have no findings either") {
-  for (const Case& kernel : kernel_cases::cases()) {  // those that bench_kernels alone measures, too
+  for (const Case& kernel : kernel_cases::cases()) {  // also those that only bench_kernels measures
     if (kernel.columns != 1 && !kernel.does.empty()) continue;
     const std::int64_t size = kernel.bytes == 0 ? std::min<std::int64_t>(kernel.usual, 45) : 4099;
     const Totals totals = totals_of(kernel_cases::analyse(kernel, size * kernel.columns));
@@ -152,7 +152,7 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
   }
 }
 
-TEST_CASE("analysis: what the library's kernels ask of shared memory") {
+TEST_CASE("analysis: the accesses of the library's kernels to shared memory") {
   const auto totals = [](const std::string& name) {
     const Case* kernel = kernel_cases::find_case(name);
     REQUIRE(kernel != nullptr);
@@ -172,7 +172,7 @@ TEST_CASE("analysis: what the library's kernels ask of shared memory") {
   CHECK(totals("gemm_tiled").moved() == (2 * n * k * (n / 128) + n * n) * 4);
 }
 
-TEST_CASE("analysis: the verdict names what is wrong") {
+TEST_CASE("analysis: the verdict names every problem") {
   Totals totals;
   totals.needed = 1 << 20;
   totals.global.transactions = totals.global.ideal = (1 << 20) / 32;

@@ -28,7 +28,7 @@ RINGTAPE_LAUNCHER(book_neighbours, bool with_barrier, float* out);
 RINGTAPE_LAUNCHER(book_warp_neighbours, bool with_syncwarp, float* out);
 /// A block of `threads` threads: each reads its neighbour's word, with a block_sum after the writes.
 RINGTAPE_LAUNCHER(book_neighbours_after_reduction, int threads, float* out);
-/// Every thread reads a word, then thread 0 overwrites it: a race of the other kind.
+/// Every thread reads a word, then thread 0 overwrites it: a write-after-read race.
 RINGTAPE_LAUNCHER(book_overwrites, bool with_barrier, float* out);
 /// A static __shared__ array of which only the even words are written before all are read.
 RINGTAPE_LAUNCHER(book_unwritten_shared, float* out);
@@ -42,7 +42,7 @@ RINGTAPE_LAUNCHER(book_shuffle_down, const float* in, float* out);
 RINGTAPE_LAUNCHER(book_read_table, float* out);
 /// A block of 1024 threads: block_max of a float, then block_sum of a double.
 RINGTAPE_LAUNCHER(book_two_reductions, float* out);
-/// All lanes read a word, lane 0 first; after only a shuffle, lane 0 overwrites it.
+/// All lanes read a word, lane 0 first; then, after a shuffle alone, lane 0 overwrites it.
 RINGTAPE_LAUNCHER(book_late_reader, float* out);
 /// Each half of a warp has a __syncwarp of its own; then each lane reads the word of lane ^ neighbour.
 RINGTAPE_LAUNCHER(book_half_warps, int neighbour, float* out);

@@ -189,7 +189,7 @@ TEST_CASE("analysis: idle lanes of a loop of uneven length") {
   });
 }
 
-TEST_CASE("analysis: branches at which the lanes of a warp part") {
+TEST_CASE("analysis: branches at which the lanes of a warp diverge") {
   const auto divergent = [](int split) {
     const KernelReport report =
         report_of([=](float* in, float* out) { book_two_ways(stream(), split, in, out); });
@@ -250,7 +250,7 @@ TEST_CASE("analysis: barriers, atomics, bytes read and written") {
   CHECK(copy.findings.empty());
 }
 
-TEST_CASE("analysis: a kernel that nobody watches runs as ever") {
+TEST_CASE("analysis: a kernel that is not watched runs as usual") {
   Memory memory;
   book_copy(stream(), memory.input(), memory.output(), 0);
   CHECK(memory.output()[31] == 1);
@@ -342,14 +342,14 @@ TEST_CASE("analysis: a reduction of doubles may follow one of floats in a large 
   });
 }
 
-TEST_CASE("analysis: of several readers each counts") {
+TEST_CASE("analysis: each of several readers counts") {
   for_each_thread_order([] {
     check_finding(report_of([](float*, float* out) { book_late_reader(stream(), out); }), FindingKind::race,
                   "first lane's write", "every lane's read");
   });
 }
 
-TEST_CASE("analysis: atomics race with no atomic, and need something to add to") {
+TEST_CASE("analysis: atomics do not race with each other, and need an initial value") {
   const auto run = [](bool from_zero) {
     return report_of([=](float*, float* out) { book_shared_count(stream(), from_zero, out); });
   };
@@ -362,7 +362,7 @@ TEST_CASE("analysis: atomics race with no atomic, and need something to add to")
   });
 }
 
-TEST_CASE("analysis: a place may not be used while a copy to it is under way") {
+TEST_CASE("analysis: memory may not be used while a copy to it is in flight") {
   const auto run = [](int buffers, bool with_barriers) {
     return report_of(
         [=](float* in, float* out) { book_copies_ahead(stream(), buffers, with_barriers, in, out); });
@@ -421,7 +421,7 @@ TEST_CASE("analysis: reads of memory that nothing wrote") {
   CHECK(outside.findings[0].count == 2);
 }
 
-TEST_CASE("analysis: what one launch writes the next may read") {
+TEST_CASE("analysis: a launch may read the memory that an earlier launch has written") {
   Memory memory;
   Analysis analysis;
   analysis.add_buffer("input", memory.input(), 128, true);
@@ -457,13 +457,13 @@ TEST_CASE("analysis: a planted bank conflict and a planted uncoalesced access ar
   CHECK_THAT(line.substr(0, line.find('\n')), Catch::Matchers::EndsWith(" 28672"));
 }
 
-TEST_CASE("analysis: a variable of the program is taken for a constant, which is no memory") {
+TEST_CASE("analysis: a variable of the program counts as a constant, not as memory") {
   const KernelReport report = report_of([](float*, float* out) { book_read_table(stream(), out); });
   CHECK(report.findings.empty());
   CHECK(report.total(Space::global, Access::read).requests == 0);
 }
 
-TEST_CASE("analysis: there is one at a time") {
+TEST_CASE("analysis: only one Analysis exists at a time") {
   const Analysis first;
   CHECK_THROWS_WITH(Analysis(), ContainsSubstring("there is one already"));
 }

@@ -9,7 +9,7 @@
 
 namespace ringtape::fuzz {
 
-/// Throws std::logic_error, which is no error of a reader: the reader is wrong.
+/// Throws std::logic_error, which readers do not throw: it shows that the reader is wrong.
 inline void expect(bool condition, const char* what) {
   if (!condition) throw std::logic_error(what);
 }

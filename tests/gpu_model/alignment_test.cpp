@@ -10,7 +10,7 @@ struct alignas(16) FourFloats {
 
 std::string reported;
 
-/// What a read of the type `bytes` into an allocation leaves behind.
+/// The error after a kernel has written a T at byte `bytes` of an allocation.
 template <class T>
 cudaError_t read_at(std::size_t bytes) {
   const DeviceInts memory(16);

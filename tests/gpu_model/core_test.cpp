@@ -37,7 +37,7 @@ TEST_CASE("the limit of a kernel's shared memory only rises") {
   REQUIRE(before == 48 * 1024);
   allow_shared_memory(entry(), kFirst, 100 * 1024);
   CHECK(limit() == 100 * 1024);
-  // By another thread, say, between the call and the launch of the first.
+  // As another thread may do between the first thread's call and its launch.
   allow_shared_memory(entry(), kFirst, 60 * 1024);
   CHECK(limit() == 100 * 1024);
   CHECK_THROWS_WITH(allow_shared_memory(entry(), kFirst, 228 * 1024), ContainsSubstring("any_kernel"));

@@ -1,4 +1,5 @@
-// cuBLAS as its reference describes it: errors, rounding, the workspace, and what a GPU would stop at.
+// cuBLAS as its reference describes it: errors, rounding, the workspace, and accesses that a GPU would
+// refuse.
 #include <cublas_v2.h>
 
 #include <cmath>
@@ -208,7 +209,7 @@ TEST_CASE("cublasDestroy waits for the device") {
   CHECK(has_run);
 }
 
-TEST_CASE("a handle belongs to the device that was current when it was made") {
+TEST_CASE("a handle belongs to the device that was current when it was created") {
   const FirstDeviceAfterwards afterwards;
   const OwnHandle handle;
   const DeviceInts a(64), b(64), c(64);
@@ -221,7 +222,7 @@ TEST_CASE("a handle belongs to the device that was current when it was made") {
   CHECK(gemm.run() == CUBLAS_STATUS_EXECUTION_FAILED);
 }
 
-/// The kernels that are queued while it exists.
+/// Counts the products that are queued while it exists.
 struct Products : Observer {
   Products() { set_observer(this); }
   ~Products() override { set_observer(nullptr); }
@@ -279,7 +280,7 @@ bool is_all_nan(const DeviceInts& c, cudaDataType type) {
   return true;
 }
 
-TEST_CASE("memory that nobody has written makes a product NaN, with every type") {
+TEST_CASE("uninitialised memory makes a product NaN, with every type") {
   const OwnHandle handle;
   for (const Type& type : kTypes) {
     INFO(type.in << " " << type.out << " " << type.compute_type);
@@ -311,7 +312,7 @@ TEST_CASE("memory that nobody has written makes a product NaN, with every type")
   }
 }
 
-/// The product of two numbers, in f32.
+/// x * 1, as a product of two f32 matrices of one element.
 float product_of(cublasHandle_t handle, float x, cublasComputeType_t compute_type) {
   const DeviceInts a, b, c;
   set_floats(a, x, 1);
@@ -467,7 +468,8 @@ TEST_CASE("operands that a GPU could not access are reported, and fail the devic
   CHECK(reports_of([&] { CHECK(good.run() == CUBLAS_STATUS_SUCCESS); }).empty());
 }
 
-TEST_CASE("a result that overlaps with an operand is reported, one between an operand's columns is not") {
+TEST_CASE(
+    "a result that overlaps with an operand is reported, a result between an operand's columns is not") {
   const OwnHandle handle;
   const DeviceInts a(64), b(64), c(64);
   for (const DeviceInts* memory : {&a, &b, &c}) set_floats(*memory, 0, 64);
@@ -512,7 +514,7 @@ TEST_CASE("the work before a product that fails is done, the work after it is no
   });
 }
 
-TEST_CASE("operands may be pinned memory, or of the graph that is being captured") {
+TEST_CASE("operands may be in pinned memory, or in memory of the graph that is being captured") {
   for_each_schedule([] {
     const OwnHandle handle;
     const OwnStream stream;

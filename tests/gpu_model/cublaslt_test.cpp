@@ -20,7 +20,7 @@ using namespace ringtape;
 
 const Device kGpu{DeviceType::cuda, 0};
 
-/// The names of the operations that are queued while it exists, without allocations and copies.
+/// The names of the kernels and products that are queued while it exists, without namespaces and arguments.
 struct Launches : Observer {
   Launches() { set_observer(this); }
   ~Launches() override { set_observer(nullptr); }
@@ -70,7 +70,7 @@ TEST_CASE("a linear layer is one launch forward, and one for the gradients of we
   };
   using Names = std::vector<std::string>;
   CHECK(launches() == Names{"cublasLtMatmul", "cublasLtMatmul"});
-  // A bias's further gradients are added.
+  // The bias already has a gradient, to which another launch adds.
   CHECK(launches() == Names{"cublasLtMatmul", "cublasGemmEx", "sum_columns"});
   const auto forget_gradients = [&] { weight.autograd->grad_written = bias.autograd->grad_written = false; };
   forget_gradients();
@@ -307,7 +307,7 @@ TEST_CASE("cuBLASLt: vectors and workspaces that a GPU could not access are repo
 }
 
 /// C of a 3 x 4 by 4 x 2 product with this epilogue, or the bias' gradient, where one of A, B and the bias is
-/// memory that nobody has written.
+/// uninitialised.
 std::vector<double> poisoned(DType dtype, DType out_dtype, std::uint32_t epilogue, int which) {
   const auto operand = [&](int number, const ringtape::Shape& shape, DType type) {
     return number == which ? empty(shape, type, kGpu) : zeros(shape, type, kGpu);
@@ -327,7 +327,7 @@ std::vector<double> poisoned(DType dtype, DType out_dtype, std::uint32_t epilogu
   return epilogue == CUBLASLT_EPILOGUE_BGRADB && which == 0 ? sums.to_doubles() : c.to_doubles();
 }
 
-TEST_CASE("memory that nobody has written makes a product NaN, with every epilogue") {
+TEST_CASE("uninitialised memory makes a product NaN, with every epilogue") {
   struct Types {
     DType in, out;
   };

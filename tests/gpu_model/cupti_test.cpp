@@ -11,7 +11,7 @@
 namespace gpu_model::test {
 namespace {
 
-/// What the client of these tests has received.
+/// The records that the client of these tests has received.
 struct Received {
   std::vector<CUpti_ActivityKernel9> kernels;
   std::vector<CUpti_ActivityMemcpy5> copies;
@@ -57,7 +57,7 @@ std::uint64_t a_clock() {
   return kClock;
 }
 
-/// A client with all kinds enabled, until the end of the scope.
+/// A client with these kinds enabled, by default all, until the end of the scope.
 class Client {
  public:
   explicit Client(std::initializer_list<CUpti_ActivityKind> kinds = kAll) : kinds_(kinds) {
@@ -93,7 +93,7 @@ class Client {
 
 constexpr auto kRegion = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
-TEST_CASE("CUPTI: a kernel, a copy and a fill have records with what they are") {
+TEST_CASE("CUPTI: the records of a kernel, a copy and a fill describe them") {
   const Client client;
   const OwnStream stream;
   const DeviceInts x(8);
@@ -142,8 +142,7 @@ TEST_CASE("CUPTI: the direction of a copy, and two devices") {
   CHECK(int{all.copies[2].copyKind} == CUPTI_ACTIVITY_MEMCPY_KIND_PTOP);
 }
 
-TEST_CASE(
-    "CUPTI: a region's id comes with the call, and work with the number of its call, in every schedule") {
+TEST_CASE("CUPTI: calls have their region's id, and work the correlation id of its call, in every schedule") {
   for_each_schedule([] {
     const Client client;
     const OwnStream a, b;
@@ -173,7 +172,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("CUPTI: a graph's nodes have numbers of their own and the number of the launch") {
+TEST_CASE("CUPTI: a graph's nodes have node ids, and the correlation id of the launch") {
   const Client client;
   const OwnStream stream;
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -195,7 +194,7 @@ TEST_CASE("CUPTI: a graph's nodes have numbers of their own and the number of th
   REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
 }
 
-TEST_CASE("CUPTI: full buffers are given back in another thread, and records without one are counted") {
+TEST_CASE("CUPTI: full buffers are given back in another thread, and records without a buffer are counted") {
   const OwnStream stream;
   {
     most_records = 2;
@@ -241,7 +240,7 @@ TEST_CASE("CUPTI: only enabled kinds are recorded, and regions only with calls")
   CHECK(received.calls.empty());
 }
 
-TEST_CASE("CUPTI: its documented errors") {
+TEST_CASE("CUPTI: the documented errors") {
   CUpti_SubscriberHandle first = nullptr, second = nullptr;
   CHECK(cuptiSubscribe(nullptr, nullptr, nullptr) == CUPTI_ERROR_INVALID_PARAMETER);
   REQUIRE(cuptiSubscribe(&first, nullptr, nullptr) == CUPTI_SUCCESS);

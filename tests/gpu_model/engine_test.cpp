@@ -1,4 +1,4 @@
-// Functions for libraries on top of the model: operations that wait for events outside of it, and observers.
+// Functions for libraries on top of the model: operations that wait for events outside it, and observers.
 #include "gpu_model/runtime/engine.h"
 
 #include <atomic>

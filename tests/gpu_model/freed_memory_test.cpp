@@ -35,7 +35,7 @@ TEST_CASE("a kernel that gets memory freed in the order of its stream is reporte
   });
 }
 
-TEST_CASE("memory is known as freed after its return to the system") {
+TEST_CASE("memory is still known to be freed after its return to the system") {
   const OwnStream stream;
   void* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, std::size_t{64} << 20) == cudaSuccess);
@@ -45,7 +45,7 @@ TEST_CASE("memory is known as freed after its return to the system") {
              ContainsSubstring("uses memory that has been freed"));
 }
 
-TEST_CASE("the end of an allocation is no use of what follows it") {
+TEST_CASE("a pointer to the end of an allocation is not a use of the next one") {
   const OwnStream stream;
   void* first = nullptr;
   void* second = nullptr;
@@ -102,7 +102,7 @@ TEST_CASE("a graph that would write a later allocation at the address of its own
   });
 }
 
-TEST_CASE("a graph that copies from pinned memory is reported once that is freed") {
+TEST_CASE("a graph that copies from pinned memory is reported once the memory is freed") {
   for_each_schedule([] {
     const OwnStream stream;
     const DeviceInts x(4);

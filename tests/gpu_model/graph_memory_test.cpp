@@ -39,7 +39,7 @@ TEST_CASE("memory that a graph allocates can be freed only after a launch, by ei
   });
 }
 
-TEST_CASE("memory of graphs goes back to the device with them") {
+TEST_CASE("memory of graphs returns to the device when they are destroyed") {
   for_each_schedule([] {
     constexpr std::size_t kBytes = std::size_t{8} << 20;
     const OwnStream stream;
@@ -78,7 +78,7 @@ TEST_CASE("memory of a graph that is still allocated outlives the graph, and can
   });
 }
 
-TEST_CASE("a graph that allocates or frees has one executable at a time, another any number") {
+TEST_CASE("a graph that allocates or frees has one executable at a time, other graphs have any number") {
   const OwnStream stream;
   const auto executables_of = [&](const std::function<void()>& work) {
     REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -109,7 +109,7 @@ TEST_CASE("a graph that allocates or frees has one executable at a time, another
         }) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("memory of a capture that fails goes back too") {
+TEST_CASE("memory of a capture that fails returns to the device too") {
   const OwnStream stream;
   const std::size_t before = live_bytes();
   void* memory = nullptr;

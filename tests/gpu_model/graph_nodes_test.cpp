@@ -1,4 +1,4 @@
-// What a captured graph contains: CUDA Runtime API reference, "Graph Management".
+// The contents of a captured graph: CUDA Runtime API reference, "Graph Management".
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 namespace gpu_model::test {
 namespace {
 
-/// A capture of a kernel a, then a fill in this stream beside a kernel b in another one, then a kernel c
-/// after both.
+/// A graph of a kernel a, then a fill in the same stream and a kernel b in another one, then a kernel c after
+/// both.
 cudaGraph_t captured_diamond(void* memory) {
   const OwnStream first, second;
   const OwnEvent fork, join;
@@ -82,7 +82,7 @@ TEST_CASE("a graph lists its nodes, their types and launches, and its edges") {
   REQUIRE(cudaFree(memory) == cudaSuccess);
 }
 
-TEST_CASE("wrong arguments of a graph's functions have the documented errors") {
+TEST_CASE("wrong arguments of the graph functions have the documented errors") {
   void* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, 16) == cudaSuccess);
   const cudaGraph_t graph = captured_diamond(memory);

@@ -23,7 +23,7 @@ bool comes(const std::atomic<bool>& flag) {
   return flag;
 }
 
-TEST_CASE("a host function runs in its turn") {
+TEST_CASE("a host function runs in stream order") {
   for_each_schedule([] {
     const OwnStream stream;
     std::string seen;
@@ -76,7 +76,7 @@ TEST_CASE("dies: a host function reads device memory", "[.]") {
   call_in(stream, print);
   REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
 }
-TEST_CASE("what a host function may not touch ends the process, under every schedule") {
+TEST_CASE("an access that a host function may not make ends the process, under every schedule") {
   for (const char* schedule : {"order", "late", "early", "random:1"}) {
     INFO(schedule);
     const std::string variable = std::string("RINGTAPE_MODEL_SCHEDULE=") + schedule;

@@ -1,4 +1,4 @@
-// What a GPU moves with one instruction must be aligned for it, however the executor moves it.
+// Data that a GPU moves with one instruction must be aligned for it, however the executor moves it.
 #include "tests/gpu_model/alignment_kernels.h"
 #include "tests/gpu_model/support.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using namespace ringtape;
 
-/// What a launch leaves behind.
+/// The error and the reports after a launch.
 struct Outcome {
   cudaError_t error;
   std::string reports;
@@ -36,7 +36,7 @@ class TwoArrays {
   DeviceInts x_{16}, y_{4};
 };
 
-TEST_CASE("vectors in a kernel are aligned as a GPU needs them") {
+TEST_CASE("a vector in a kernel must have the alignment that a GPU needs") {
   const TwoArrays arrays;
   for (int i = 0; i < 4; ++i) {
     INFO(i);

@@ -51,7 +51,7 @@ TEST_CASE("dynamic shared memory beyond 48 KiB needs the opt-in, on each device"
   cudaGetLastError();
 }
 
-TEST_CASE("an error stays the last one until it is read, in its thread") {
+TEST_CASE("an error stays a thread's last error until the thread reads it") {
   CHECK(cudaSetDevice(-1) == cudaErrorInvalidDevice);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);  // a call that succeeds does not clear it
   CHECK(cudaPeekAtLastError() == cudaErrorInvalidDevice);
@@ -81,7 +81,7 @@ TEST_CASE("a kernel that fails on the device makes every later call fail, and it
   });
 }
 
-/// The call of its caller, as a report names it.
+/// The calling function, as a report names it.
 __attribute__((noinline)) std::string name_of_caller() {
   return function_at(static_cast<const char*>(__builtin_return_address(0)) - 1);
 }

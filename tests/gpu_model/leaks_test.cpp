@@ -1,4 +1,4 @@
-// What is not released, and what happens where memory is not to be had.
+// Objects that are not released, and allocations that fail.
 #include <memory>
 
 #include "autograd/ops.h"
@@ -38,7 +38,8 @@ TEST_CASE("leaks: none", "[.]") {
   const OwnEvent event;
 }
 
-TEST_CASE("what is not released is listed when the process ends, each with the call that made it") {
+TEST_CASE(
+    "objects that are not released are listed when the process ends, each with the call that created it") {
   const std::string found = ending_of("leaks: one of each", "RINGTAPE_MODEL_LEAKS=list").text;
   for (const char* const line :
        {": 100 bytes on device 0, cudaMalloc in gpu_model::test",
@@ -79,7 +80,7 @@ void train() {
   CHECK(std::isfinite(arena.values().to_doubles()[0]));
 }
 
-/// Trains until it works, and says what it found.
+/// Trains until it succeeds; prints the errors, and what is not released.
 TEST_CASE("memory: trains", "[.]") {
   int failures = 0;
   for (bool has_trained = false; !has_trained; ++failures) {
@@ -94,7 +95,7 @@ TEST_CASE("memory: trains", "[.]") {
 }
 
 TEST_CASE(
-    "training without memory for any one of its allocations ends in one clear error, and leaves nothing") {
+    "if any one allocation of a training run fails, it ends with one clear error and leaves nothing behind") {
   const auto line_of = [](const std::string& text, const std::string& word) {
     const std::size_t at = text.find(word);
     if (at == std::string::npos) return std::string();

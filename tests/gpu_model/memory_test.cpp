@@ -76,7 +76,7 @@ TEST_CASE("more memory than the device has is cudaErrorMemoryAllocation, and the
   CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
 }
 
-TEST_CASE("the allocation selected to fail does") {
+TEST_CASE("the allocation that is selected to fail fails") {
   const OwnStream stream;
   fail_allocation(2);
   void* first = nullptr;
@@ -235,7 +235,7 @@ TEST_CASE("a pool's memory is copied to another device by cudaMemcpyPeerAsync al
   });
 }
 
-TEST_CASE("a copy of a pool's memory needs its stream's device current, by cudaMemcpyPeerAsync not") {
+TEST_CASE("a copy of a pool's memory needs its stream's device to be current, cudaMemcpyPeerAsync does not") {
   const FirstDeviceAfterwards afterwards;
   const OwnStream here;
   const int value = 3;
@@ -280,7 +280,7 @@ TEST_CASE("freed memory cannot be copied") {
   cudaGetLastError();
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // whose own memory for 79 GiB is 10 GiB
+#if !defined(__SANITIZE_ADDRESS__)  // whose shadow memory for 79 GiB is 10 GiB
 TEST_CASE("nearly all of the device's memory can be allocated, and then a little more cannot") {
   const std::size_t large = std::size_t{79} << 30;
   void* memory = nullptr;

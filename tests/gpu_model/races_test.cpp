@@ -55,7 +55,7 @@ TEST_CASE("two streams may read the same bytes, and write them after a wait of t
   CHECK(found.empty());
 }
 
-/// A kernel in stream b uses memory of stream a.
+/// A kernel in stream b uses memory that stream a allocates and frees.
 void borrow(bool waits_before, bool waits_after) {
   const OwnStream a, b;
   const OwnEvent allocated, used;
@@ -81,7 +81,7 @@ TEST_CASE("a kernel may use memory of another stream between its allocation and 
   });
 }
 
-/// Two kernels in two streams write an int each, of one allocation.
+/// Two kernels in two streams each write an int of one allocation.
 void write_two(std::size_t first, std::size_t second, bool waits) {
   const DeviceInts x(2048);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
@@ -138,8 +138,8 @@ TEST_CASE("a copy of what a recorded kernel writes has to wait for it, whichever
 }
 
 #if defined(RINGTAPE_MODEL_EXACT)
-/// relu of 1000 elements of a tensor, in another stream than relu of 1000 others that begin `apart` elements
-/// before.
+/// relu of the first 1000 elements of a tensor, and in another stream relu of the 1000 elements that begin at
+/// `apart`.
 void relu_of_two_parts(std::int64_t apart) {
   using namespace ringtape;
   const Device gpu{DeviceType::cuda, 0};
@@ -196,14 +196,14 @@ TEST_CASE("branches of a graph are ordered only by its edges") {
   CHECK_THAT(text, ContainsSubstring("is not ordered after cudaMemsetAsync") &&
                        ContainsSubstring("The graph has no edge between them: during the capture, stream") &&
                        ContainsSubstring("has to wait for an event recorded on stream"));
-  // It names the two streams of the capture, not twice the one of the launch.
+  // It names the two streams of the capture, not the launch's stream twice.
   const auto number_after = [&](const std::string& words) {
     return std::stoi(text.substr(text.find(words) + words.size()));
   };
   CHECK(number_after("during the capture, stream ") != number_after("event recorded on stream "));
 }
 
-TEST_CASE("an operation that reads and writes the same bytes is reported once for one other") {
+TEST_CASE("two operations are reported once, also where one reads and writes the bytes of the other") {
   for_each_schedule([] {
     const std::string found = reports_of([] {
       const DeviceInts x(2);

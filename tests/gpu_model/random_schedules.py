@@ -4,8 +4,9 @@ streams and events allow. There must be no failure and no report.
 
     tests/gpu_model/random_schedules.py --bin build/model/bin [--seeds 0:100] [--jobs 2] [--result FILE]
 
-Tests that use no GPU, call one kernel at a time, or repeat a long computation on the host, are left out. A line for each run names the seed and, of a
-failure, the report or the line; --result writes a summary as Markdown. Exit status 1 with a failure.
+Tests that use no GPU, call one kernel at a time, or repeat a long computation on the host are left out. Prints a line for
+each run, with the seed and, after a failure, the report or the line that failed; --result writes a summary as Markdown.
+Exit status 1 after a failure.
 """
 import argparse
 import os

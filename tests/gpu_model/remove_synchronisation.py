@@ -2,12 +2,12 @@
 """Removes everything that orders the library's work on a GPU, one place at a time, and runs the tests on the GPU
 model (docs/gpu-model.md): each removal must fail one of them.
 
-Tried are, in the library's host code: every record of an event, wait of a stream for an event, wait of the host, the
+It tries, in the library's host code: every record of an event, wait of a stream for an event, wait of the host, the
 stream of every stream-ordered free, every guard of a capture, every StreamScope and every cudaSetDevice. A place whose
 removal no test notices is not needed, or a test is missing: it is listed, and the exit status is 1.
 
 The work is done on a copy of the source tree. All removals are compiled into it at once, each behind a number that an
-environment variable chooses (mutant schemata: Untch, Offutt and Harrold, 1993), so one build serves all of them.
+environment variable selects (mutant schemata: Untch, Offutt and Harrold, 1993), so one build serves all of them.
 --result writes the places and the tests that caught them as a Markdown table.
 """
 
@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from removal import ROOT, copy_tree, first_failure  # noqa: E402
 
 FOLDERS = ["core", "kernels", "autograd", "data", "optim", "dist", "train", "trace"]
-# For the CPU's library; for the eye of a profiler; threads and MPI of the host; the definitions of what is removed where it
-# is called; and a wait that only ends a measured time, which the model does not have.
+# Code for oneDNN on the CPU; marks for a profiler; threads and MPI of the host; definitions of functions whose calls are
+# removed; and a wait that only ends a measured time, which the model does not have.
 SKIPPED_FILES = {"gemm_onednn.cpp", "nsight.cpp", "mpi_communicator.cpp", "mpi_thread.cpp", "watchdog.cpp", "prefetcher.h",
                  "communicator.h", "capture.cpp", "stream.h", "capture.h", "recorded_steps.cpp"}
 
@@ -66,7 +66,7 @@ def runs_of(source):
     return [("gpu_model_tests", ["{bin}/gpu_model_tests"], TWO_GPUS)] + (ranks if is_of_ranks else library)
 
 
-# Without the long ones, which repeat what others ask for.
+# Without the long tests, which repeat checks of the others.
 RANKS_TESTS = '~"ring_all_reduce: sums and means*"~"slow link*"'
 LIBRARY_TESTS = "[gpu],[memory],[graph],[core],[loader],[launch],[device_time]"
 
@@ -89,7 +89,7 @@ def is_commented(text, at):
 
 def edits_of(text):
     """(begin, end, replacement) of each place in a file, in order; {removed} stands for the condition. A replacement without
-    it is no place, but what another one needs."""
+    {removed} is not a place, but a change that another place needs."""
     edits = []
 
     def statement(begin, of):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What --print-graph lists on the GPU model: step_graph_test.py BIN [--write]. The update is that of mnist's defaults,
-784-256-10 with a batch of 64. docs/profiling.md shows the list, and step_graph.json, which benchmarks/sass graph reads for
-docs/sass.md, is the file; --write writes both anew."""
+"""The launches that --print-graph lists on the GPU model: step_graph_test.py BIN [--write]. The update is that of mnist's
+defaults, 784-256-10 with a batch of 64. docs/profiling.md shows the list, and step_graph.json, which benchmarks/sass graph
+reads for docs/sass.md, is the file; --write rewrites both."""
 import json
 import re
 import subprocess
@@ -47,7 +47,7 @@ class StepGraph(unittest.TestCase):
         # 64 rows of 784 pixels, four floats for each thread; 256 outputs of 64 rows
         self.assertEqual(launches[0]["grid"][0] * launches[0]["block"][0], 64 * 784 // 4)
         self.assertEqual(launches[6]["grid"][0] * launches[6]["block"][0], 64 * 256 // 4)
-        self.assertEqual(launches[1]["grid"], [0, 0, 0])  # not known of a library's
+        self.assertEqual(launches[1]["grid"], [0, 0, 0])  # unknown for a library's launch
         # The work of the product of 64 x 784 with 784 x 256.
         self.assertEqual((launches[1]["dtype"], launches[1]["flops"]), ("f32", 2 * 64 * 256 * 784))
         self.assertEqual(launches[1]["bytes"], 4 * (64 * 784 + 784 * 256 + 64 * 256))

@@ -99,7 +99,7 @@ TEST_CASE("the early schedule: nothing runs before the host waits or queries, th
 TEST_CASE("dies: uses a GPU", "[.]") {
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
-TEST_CASE("a schedule that does not exist is refused, with the ones that do") {
+TEST_CASE("an unknown schedule is refused, and the error names the known ones") {
   for (const char* schedule : {"latest", "random", "random:", "random:-1", "random:+1", "random: 1",
                                "random:1x", "random:1e3", "random:18446744073709551616"}) {
     const std::string text =
@@ -137,7 +137,7 @@ TEST_CASE("an event refers to its last record, and a wait to the last record bef
     const OwnStream a, b;
     const OwnEvent event;
     std::string seen;
-    CHECK(cudaStreamWaitEvent(b, event) == cudaSuccess);  // recorded never: no work to wait for
+    CHECK(cudaStreamWaitEvent(b, event) == cudaSuccess);  // never recorded: no work to wait for
     REQUIRE(launch_on(a, [&] { seen += 'x'; }) == cudaSuccess);
     REQUIRE(cudaEventRecord(event, a) == cudaSuccess);
     REQUIRE(launch_on(a, [&] { seen += 'y'; }) == cudaSuccess);
@@ -166,7 +166,7 @@ TEST_CASE("the late schedule lets two queries find that work is not ready") {
   CHECK(has_run);
 }
 
-TEST_CASE("times between events: both recorded, done, of one device, and with times") {
+TEST_CASE("times between events: both must be recorded, complete, and have timing enabled") {
   const ScheduleScope scope(Schedule::late);
   const OwnStream stream;
   const OwnEvent start, end;
@@ -312,7 +312,8 @@ TEST_CASE("the current device belongs to the thread") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
-TEST_CASE("pageable memory: a copy from it may read it later, cudaMemcpy not; one to it has finished") {
+TEST_CASE(
+    "pageable memory: cudaMemcpyAsync may read it later, cudaMemcpy does not; a copy to it has finished") {
   const ScheduleScope scope(Schedule::late);
   const DeviceInts x;
   int in = 5, out = 0;

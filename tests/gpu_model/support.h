@@ -32,7 +32,7 @@ class Body final : public KernelCall {
   std::vector<const void*> pointers_;
 };
 
-/// The address of all kernels in these tests.
+/// The function that stands for all kernels of these tests, and its address.
 inline void any_kernel() {}
 inline const void* entry() {
   return reinterpret_cast<const void*>(&any_kernel);
@@ -105,7 +105,7 @@ class PinnedInts {
   void* memory_ = nullptr;
 };
 
-/// Ringtape makes the devices that it uses current; the other tests begin on device 0.
+/// Ringtape changes the current device; the other tests expect device 0.
 struct FirstDeviceAfterwards {
   ~FirstDeviceAfterwards() { cudaSetDevice(0); }
 };

@@ -1,5 +1,5 @@
-// What orders the library's work on a GPU: tests/gpu_model/remove_synchronisation.py takes it away, piece by
-// piece.
+// The calls that order the library's work on a GPU: tests/gpu_model/remove_synchronisation.py removes them,
+// one by one.
 #include <memory>
 #include <thread>
 
@@ -157,7 +157,7 @@ TEST_CASE("an event that is not ready leaves no error for the next launch") {
   CHECK(event.is_done());
 }
 
-/// Whether what was queued before a barrier is done after it.
+/// Checks that the work queued before a barrier is done after it.
 void check_barrier(Communicator& comm) {
   const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, comm.device());
   const Tensor y = relu(x);

@@ -10,7 +10,7 @@ mpirun=("$@")
 . "$(dirname "$0")/../dist/app_test.sh"
 export NVTX_INJECTION64_PATH=$stand_in NVTX_STAND_IN=$work/ranges OMP_NUM_THREADS=1
 
-# trained COMMAND...: its ranges go to the file `ranges`: of several ranks, those of one.
+# trained COMMAND...: its ranges, or with several ranks the ranges of one, go to the file `ranges`.
 trained() {
   rm -f ranges.*
   timeout 120 "$@" >out 2>err </dev/null
@@ -18,7 +18,7 @@ trained() {
   cat "$(find . -name 'ranges.*' | sort | tail -n 1)" >ranges
   expect "$*: every range was closed" [ "$(tail -n 1 ranges)" = "0 left open" ]
 }
-# has COUNT LINE: so many ranges of this name and depth.
+# has COUNT LINE: there are COUNT ranges of this name and depth.
 has() { expect "$1 times '$2'" [ "$(grep -cxF -- "$2" ranges)" -eq "$1" ]; }
 # within OUTER INNER: the first range of the name OUTER has one of the name INNER inside.
 within() {

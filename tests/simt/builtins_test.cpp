@@ -29,7 +29,7 @@ TEST_CASE("built-ins: every thread of a grid runs once and knows where it is", "
   });
 }
 
-TEST_CASE("built-ins: a grid without blocks is no work", "[simt]") {
+TEST_CASE("built-ins: a grid without blocks runs nothing", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 6, -1);
     test_indices(stream, 0, 1, 1, 32, 1, 1, out.data());
@@ -68,7 +68,7 @@ GPU_TEST_CASE("a launch that a GPU refuses is an error that names the kernel, an
   CHECK_THROWS_WITH(last_byte(32, 16 << 20),
                     ContainsSubstring("use_last_byte") && ContainsSubstring("could not be launched"));
   CHECK(last_byte(32, 64) == 7);
-  CHECK(last_byte(32, 64 << 10) == 7);  // more than the 48 KiB that a block has without asking
+  CHECK(last_byte(32, 64 << 10) == 7);  // more than the 48 KiB that a block has without an opt-in
 }
 
 TEST_CASE("built-ins: threads that have returned are not waited for", "[simt]") {
@@ -103,12 +103,12 @@ TEST_CASE("built-ins: shuffles", "[simt]") {
   });
 }
 
-TEST_CASE("built-ins: the halves of a warp arrive at barriers of their own, by their masks", "[simt]") {
+TEST_CASE("built-ins: the two halves of a warp meet at separate barriers, by their masks", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 32, -1);
     test_partial_masks(stream, 3, out.data());
-    // Lane 0 ends its half with 1. In the upper half a pair's first round gives both the sum, later rounds
-    // double it.
+    // Lane 0 of the lower half has 1 at the end. In the upper half the first round gives both lanes of a pair
+    // their sum, and later rounds double it.
     std::vector<int> expected;
     for (int lane = 0; lane < 16; ++lane) expected.push_back((lane ^ 1) + 1);
     for (int lane = 16; lane < 32; ++lane) expected.push_back((lane + (lane ^ 1)) * 4 + 1);
@@ -193,7 +193,7 @@ TEST_CASE("built-ins: sums and maxima over warps and blocks, in the stated order
   });
 }
 
-TEST_CASE("built-ins: a sum over blocks that the last of them finishes", "[simt]") {
+TEST_CASE("built-ins: a sum over blocks that the last block completes", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<float> partial(device, 1024), total(device, 1);
     DeviceArray<unsigned> counter(device, 1);
@@ -203,8 +203,7 @@ TEST_CASE("built-ins: a sum over blocks that the last of them finishes", "[simt]
       const DeviceArray<float> x(device, values);
       test_sum(stream, x.data(), n, partial.data(), counter.data(), total.data());
       const float first = total.host()[0];
-      // Trees and slots: no value takes part in more than some 60 roundings one after another, of half an ulp
-      // each.
+      // Trees and slots: no value takes part in more than about 60 successive roundings, of half an ulp each.
       CHECK(std::abs(first - expected) <= 60 * rounding<float>() * expected);
       test_sum(stream, x.data(), n, partial.data(), counter.data(), total.data());
       CHECK(total.host()[0] == first);

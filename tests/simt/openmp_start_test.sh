@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks libgomp's spin count and number of threads in a program that launches kernels, as OMP_DISPLAY_ENV prints them, and
-# that the variable whose slot was replaced is restored.
+# that the environment variable whose place was used is restored.
 #   tests/simt/openmp_start_test.sh PROGRAM PROGRAM_WITH_SHOW_LAUNCH SPIN_COUNT
 set -uo pipefail
 program=$(realpath "$1")
@@ -31,7 +31,7 @@ fi
 equal "no variable of the user's" "$(spins A=1)" "$count"
 equal "GOMP_SPINCOUNT" "$(spins GOMP_SPINCOUNT=77 A=1)" 77
 equal "OMP_WAIT_POLICY" "$(spins OMP_WAIT_POLICY=passive A=1)" 0
-cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which would take them into account
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # nproc would take these variables into account
 equal "as many threads as may be" "$(threads OMP_NUM_THREADS=$((4 * cores)) A=1)" $((4 * cores))
 equal "nothing is said of it" "$(grep -c warning err)" 0
 equal "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$cores"

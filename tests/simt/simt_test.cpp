@@ -275,7 +275,7 @@ __global__ void launches() {
   launch(throws_block_number, {1, 1}, stream());
 }
 
-TEST_CASE("simt: what a launch refuses", "[simt]") {
+TEST_CASE("simt: launches that are refused", "[simt]") {
   CHECK_THAT(error_of([] {
                launch(throws_block_number, {1, {33, 32}}, stream());
              }),

@@ -10,7 +10,7 @@ constexpr bool kCheckBuild = true;
 constexpr bool kCheckBuild = false;
 #endif
 
-/// So it is, if less, on the GPU model, whose kernels have a GPU's geometry too.
+/// The GPU model's kernels are slow too, though less so: they have a GPU's geometry as well.
 #if defined(RINGTAPE_CHECK) || defined(RINGTAPE_TESTS_ON_MODEL)
 constexpr bool kSlowKernels = true;
 #else

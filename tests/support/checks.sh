@@ -6,7 +6,7 @@ failed=0
 
 pass() { passed=$((passed + 1)); }
 
-# failure TEXT...: a check has failed, in these words.
+# failure TEXT...: counts a failed check, and prints TEXT.
 failure() {
   failed=$((failed + 1))
   printf 'FAILED: %s\n' "$*"
@@ -24,7 +24,7 @@ expect() {
   fi
 }
 
-# summary: what was counted; fails where a check has failed, or nothing was checked.
+# summary: prints the counts; fails if a check has failed, or nothing was checked.
 summary() {
   if [ $((passed + failed)) -eq 0 ]; then failure "nothing was checked"; fi
   echo "$passed passed, $failed failed"

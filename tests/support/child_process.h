@@ -16,7 +16,7 @@ struct Ending {
   std::string text;
 };
 
-/// Runs `body` in a child process, for things that end the process.
+/// Runs `body`, which may end the process, in a child process.
 template <class Body>
 Ending run_in_child(const Body& body) {
   int ends[2];

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes the first images of MNIST, which a rank reads in no time, as four IDX files.
-#   tests/support/digits.sh FOLDER TRAIN TEST      so many images of each
+# Writes the first TRAIN and TEST images of MNIST, few enough that a rank reads them quickly, as four IDX files.
+#   tests/support/digits.sh FOLDER TRAIN TEST
 set -euo pipefail
 to=$1
 from=$(cd "$(dirname "$0")/../../data/mnist" && pwd)
 
-# idx NAME COUNT HEADER SIZE: COUNT items, of SIZE bytes each, of a file with a header of so many bytes.
+# idx NAME COUNT HEADER SIZE: the first COUNT items, of SIZE bytes each, of a file with a header of HEADER bytes.
 idx() {
   gunzip "$from/$1.gz" -c >"$to/whole"
   {

@@ -1,4 +1,4 @@
-"""What the scripts share that remove something from a copy of the sources and look whether a test fails."""
+"""Shared by the scripts that remove something from a copy of the sources and check that a test fails."""
 import re
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ SKIPPED_FOLDERS = {".git", "build", "out"}
 
 
 def copy_tree(to):
-    """Copies the sources to the folder `to`, without what has been built."""
+    """Copies the sources to the folder `to`, without build folders."""
 
     def skipped(folder, names):
         if Path(folder) != ROOT:
@@ -20,9 +20,9 @@ def copy_tree(to):
 
 
 def first_failure(command, environment, timeout):
-    """The name of the first test case that fails in a program of Catch2's, or None where all pass.
+    """The name of the first test case that fails in a Catch2 program, or None if all pass.
 
-    What the GPU model reports (on standard error) counts for the test case that is running, so the names of cases must
+    A report of the GPU model (on standard error) counts for the test case that is running, so the names of cases must
     not wait in a buffer."""
     try:
         done = subprocess.run(["stdbuf", "-oL", *command, "--abort", "-r", "xml"], env=environment, stdout=subprocess.PIPE,
@@ -32,7 +32,7 @@ def first_failure(command, environment, timeout):
         output, status = (late.stdout or b"").decode(errors="replace"), None
     if status == 0:
         return None
-    running = {}  # by rank, where mpirun's --tag-output tells whose a line is
+    running = {}  # by rank, where mpirun's --tag-output names the rank of a line
     name = None
     for line in output.splitlines():
         rank, _, text = line.rpartition("<stdout>:")

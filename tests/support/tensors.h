@@ -22,7 +22,7 @@ inline std::vector<double> random_doubles(std::int64_t n, std::uint64_t seed, do
   return values;
 }
 
-/// Odd multiples of 1/64 between -2 and 2: every dtype holds them, and they keep away from the kink of ReLU.
+/// Odd multiples of 1/64 between -2 and 2: every dtype represents them, and none is at the kink of ReLU.
 inline std::vector<double> exact_values(std::int64_t n, std::uint64_t seed) {
   std::vector<double> values = random_doubles(n, seed, -63, 63);
   for (double& value : values) value = (2 * std::floor(value) + 1) / 64;
@@ -69,7 +69,7 @@ inline void check_close(const std::vector<double>& found, const std::vector<doub
   }
 }
 
-/// Chooses the CPU's GEMM until the scope ends.
+/// Selects the CPU's GEMM backend until the scope ends.
 class GemmScope {
  public:
   explicit GemmScope(GemmBackend backend) { set_gemm_backend(backend); }

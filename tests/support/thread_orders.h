@@ -8,7 +8,7 @@
 
 namespace ringtape::test {
 
-/// True inside of for_each_thread_order, where an order for the whole program has no effect.
+/// True inside for_each_thread_order, where an order for the whole program has no effect.
 inline bool trying_thread_orders = false;
 struct TryingThreadOrders {
   TryingThreadOrders() { trying_thread_orders = true; }

@@ -209,7 +209,7 @@ TEST_CASE("a deadlock: each rank waits for an operation that the other has not q
   });
 }
 
-TEST_CASE("a deadlock: two communicators in another order on each rank", "[nccl]") {
+TEST_CASE("a deadlock: two communicators in a different order on each rank", "[nccl]") {
   const Reports reports;
   run_ranks(
       2,
@@ -237,8 +237,8 @@ TEST_CASE("a deadlock: two communicators in another order on each rank", "[nccl]
   CHECK_THAT(reports.all()[0], ContainsSubstring("deadlock"));
 }
 
-TEST_CASE("a rank that waits in the group's operations is not reported as a deadlock", "[nccl]") {
-  // Rank 1 is late, by more than the time of the detection.
+TEST_CASE("a rank that waits for a late rank is not reported as a deadlock", "[nccl]") {
+  // Rank 1 is late by more than the detection takes.
   const Reports reports;
   run_ranks(2, [](const Rank& r) {
     const Floats x(r, std::vector<float>(4));
@@ -289,7 +289,7 @@ TEST_CASE("ranks with conflicting arguments cannot connect", "[nccl]") {
   CHECK(ncclCommInitRank(&comm, 0, id, 0) == ncclInvalidArgument);
 }
 
-TEST_CASE("ids: random, or by NCCL_COMM_ID", "[nccl]") {
+TEST_CASE("ids: random, or from NCCL_COMM_ID", "[nccl]") {
   ncclUniqueId a, b;
   REQUIRE(ncclGetUniqueId(&a) == ncclSuccess);
   REQUIRE(ncclGetUniqueId(&b) == ncclSuccess);

@@ -42,7 +42,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a send and a receive outside of groups", "[nccl]") {
+TEST_CASE("a send and a receive outside groups", "[nccl]") {
   for_schedules([] {
     run_ranks(2, [](const Rank& r) {
       const Ints x(r, {r.rank == 0 ? 5 : 0});
@@ -184,7 +184,7 @@ TEST_CASE("a graph with collectives can be launched repeatedly", "[nccl]") {
   });
 }
 
-TEST_CASE("one thread makes the communicators of several GPUs in a group", "[nccl]") {
+TEST_CASE("one thread creates the communicators of several GPUs in a group", "[nccl]") {
   Failures failures;
   std::thread([&] {
     ncclUniqueId id;

@@ -16,10 +16,10 @@ namespace {
 using std::chrono::milliseconds;
 using Floats = Array<float>;
 
-/// Longer than a deadlock or an ended rank takes to be found.
+/// Longer than the detection of a deadlock or of a rank that has ended takes.
 constexpr milliseconds kLate{500};
 
-/// A thread that keeps to its signal handler for kLate, as if it got no processor.
+/// A thread that stays in its signal handler for kLate, as if the system did not schedule it.
 class Late {
  public:
   /// To be called by the thread, which then waits.
@@ -55,7 +55,7 @@ void add(const Rank& r, const Floats& x) {
   r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
 }
 
-/// Waits for the rank's operations, which a wrong report would end.
+/// Waits for the rank's operations; aborts them if a wrong report has ended the communicator.
 void synchronize_unless_failed(const Rank& r) {
   std::thread watch([&] {
     std::this_thread::sleep_for(2 * kLate);
@@ -68,7 +68,7 @@ void synchronize_unless_failed(const Rank& r) {
   watch.join();
 }
 
-TEST_CASE("a rank whose thread comes late from cudaStreamSynchronize is not deadlocked", "[nccl]") {
+TEST_CASE("a rank whose thread returns late from cudaStreamSynchronize is not deadlocked", "[nccl]") {
   const Reports reports;
   Late late;
   run_ranks(2, [&](const Rank& r) {
@@ -84,7 +84,7 @@ TEST_CASE("a rank whose thread comes late from cudaStreamSynchronize is not dead
   CHECK(reports.all() == std::vector<std::string>{});
 }
 
-TEST_CASE("a rank whose thread comes late from ncclCommSplit is not deadlocked", "[nccl]") {
+TEST_CASE("a rank whose thread returns late from ncclCommSplit is not deadlocked", "[nccl]") {
   const Reports reports;
   Late late;
   run_ranks(2, [&](const Rank& r) {
@@ -101,7 +101,7 @@ TEST_CASE("a rank whose thread comes late from ncclCommSplit is not deadlocked",
   CHECK(reports.all() == std::vector<std::string>{});
 }
 
-TEST_CASE("a rank may end before another's thread has come from the split of both", "[nccl]") {
+TEST_CASE("a rank may end before another rank's thread has returned from their split", "[nccl]") {
   Late late;
   run_ranks(2, [&](const Rank& r) {
     ncclComm_t other = nullptr;

@@ -27,7 +27,7 @@ run_ranks() {
 for schedule in order late early random:7; do
   export RINGTAPE_MODEL_SCHEDULE=$schedule
   for ranks in 1 2 4; do
-    # Five sums: 1, then times the number of ranks each.
+    # Five sums of an element that is 1 at first: each multiplies it by the number of ranks.
     run_ranks $ranks sum "127.0.0.1:$((20000 + RANDOM % 20000))"
     for ((i = 0; i < ranks; ++i)); do
       value=$((ranks ** 5))

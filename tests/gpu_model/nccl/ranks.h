@@ -96,7 +96,7 @@ class Array {
     rank_.expect(cudaMalloc(&memory_, (count_ + 1) * sizeof(T)) == cudaSuccess, "cudaMalloc");
     cudaMemcpy(memory_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice);
     cudaStreamSynchronize(
-        nullptr);  // a copy of pageable memory may end later, and the rank's stream waits for no other
+        nullptr);  // a copy of pageable memory may end later, and the rank's stream does not wait for it
   }
   ~Array() { cudaFree(memory_); }
   Array(const Array&) = delete;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr ncclRedOp_t kOps[] = {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg};
 
-/// A rank's elements: 1, 2 or 3 (sums and products of four ranks are exact in every type), times 4 for an
-/// average of a power of two ranks, which is then exact too.
+/// A rank's elements: 1, 2 or 3. Sums and products of four ranks are exact in every type, and so are the
+/// averages of 1, 2 or 4 ranks in every floating-point type.
 double value_of(int rank, std::size_t i) {
   return static_cast<double>((static_cast<std::size_t>(rank) * 2 + i) % 3 + 1);
 }
@@ -175,7 +175,7 @@ TEST_CASE("16-bit sums are rounded after every addition, in the ring's order", "
   });
 }
 
-TEST_CASE("any 16-bit values are rounded as by division and multiplication in double", "[nccl]") {
+TEST_CASE("products of 16-bit values are rounded as in double arithmetic", "[nccl]") {
   run_ranks(2, [](const Rank& r) {
     for (const auto& [type, bits] : {std::pair(ncclBfloat16, 8), std::pair(ncclFloat16, 11)}) {
       std::vector<double> a, b, expected;
