@@ -160,7 +160,7 @@ TEST_CASE("causal_self_attention: memory grows with the number of tokens, not wi
   CHECK(memory_stats({}).peak - before <= 4 * 2048 * (8 + 1 + 8 + 3 * 8 + 1));
 }
 
-TEST_CASE("causal_self_attention: what does not fit is named", "[ops]") {
+TEST_CASE("causal_self_attention: errors name the inputs that do not fit", "[ops]") {
   const Tensor x = leaf(random_doubles(24, 1), {1, 2, 12});
   CHECK(error_of([&] { causal_self_attention(x, 3, 2); }) ==
         "causal_self_attention: the number of heads must be a multiple of kv_heads, found 3 and 2");
@@ -181,7 +181,7 @@ TEST_CASE("causal_self_attention: what does not fit is named", "[ops]") {
   CHECK_FALSE(error_of([&] { causal_self_attention(view(x, {2, 12}), 2, 2); }).empty());
 }
 
-TEST_CASE("cached_self_attention: token by token gives what the whole sequence gives", "[ops]") {
+TEST_CASE("cached_self_attention: token by token gives the results of the whole sequence", "[ops]") {
   const NoGrad no_grad;
   const Sizes s{2, 11, 4, 2, 8};
   const std::vector<double> qkv = random_doubles(s.shape().elements(), 1);
@@ -206,7 +206,7 @@ TEST_CASE("cached_self_attention: token by token gives what the whole sequence g
   }
 }
 
-TEST_CASE("cached_self_attention: what does not fit is named", "[ops]") {
+TEST_CASE("cached_self_attention: errors name the inputs that do not fit", "[ops]") {
   const Tensor x = tensor_of(random_doubles(24, 1), {1, 2, 12}, DType::f32, {});
   const Tensor cache = zeros({1, 3, 8});
   CHECK(error_of([&] {
@@ -230,7 +230,7 @@ GPU_TEST_CASE("causal_self_attention: the GPU gives the results of the CPU", "[o
   };
   const auto [y, dx] = run({});
   const auto [gpu_y, gpu_dx] = run(Device::parse("cuda"));
-  // The order of the sums is the same, exp differs by some units.
+  // The order of the sums is the same; exp differs by some units in the last place.
   check_close(gpu_y, y, 0, 1e-6);
   check_close(gpu_dx, dx, 0, 1e-5 * largest_of(dx));
 }

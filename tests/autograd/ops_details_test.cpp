@@ -211,14 +211,14 @@ TEST_CASE("cross_entropy_and_correct is cross_entropy and count_correct", "[ops]
       CHECK(found.correct.dtype() == DType::f32);
       CHECK(found.correct.item() == count);
       const Tensor x = to(logits, dtype == DType::f64 ? DType::f64 : DType::f32).set_requires_grad(true);
-      const LossAndCorrect owned = cross_entropy_and_correct(scale(x, 1), targets);  // the gradient with it
+      const LossAndCorrect owned = cross_entropy_and_correct(scale(x, 1), targets);  // and the gradient
       CHECK(owned.correct.item() == count);
       owned.loss.backward();
     }
   }
 }
 
-TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and names logits without classes", "[ops]") {
+TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and refuses logits without classes", "[ops]") {
   for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffffffffu}) {
     Tensor logits = zeros({2, 40});
     logits.data<float>()[41] = on_cpu::float_from_bits(bits);
@@ -227,7 +227,7 @@ TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and names logits withou
   CHECK_THROWS_WITH(cross_entropy(empty({3, 0}), zeros({3}, DType::i64)), ContainsSubstring("no classes"));
 }
 
-TEST_CASE("cross_entropy takes large logits, and where it has a limit gives NaN", "[ops]") {
+TEST_CASE("cross_entropy accepts large logits, and gives NaN beyond a kernel's limit", "[ops]") {
   const float most = std::numeric_limits<float>::max();
   const float limit = 0x1p30f;  // of the GPU's kernel for many classes, which check builds run
 #ifdef RINGTAPE_CHECK

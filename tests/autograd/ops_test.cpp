@@ -58,7 +58,7 @@ struct Operation {
   std::vector<Shapes> (*shapes)(std::int64_t n);
   Tensor (*run)(Inputs inputs);
   Sums (*reference)(Arrays inputs);
-  /// In 16 bits: roundings of a saved result in a gradient whose terms cancel, as a multiple of the largest.
+  /// In 16 bits: roundings of a saved result in a gradient whose terms cancel, relative to the largest.
   double roundings_of_largest = 0;
 };
 
@@ -234,7 +234,7 @@ Sums embedded(const Array& weight, const Array* positions, std::int64_t length) 
   return y;
 }
 
-/// The first `heads` heads of 6 elements, turned from position 3 on with base 100.
+/// The first `heads` heads of 6 elements, rotated from position 3 on with base 100.
 Sums turned(const Array& x, std::int64_t heads) {
   const std::int64_t length = x.shape[1], columns = x.shape[2];
   Sums y(x.values.size());

@@ -104,7 +104,7 @@ TEST_CASE("the second run of a segment has the random numbers of the first", "[r
   CHECK(train(false) == expected);
 }
 
-TEST_CASE("segments inside of a segment", "[recompute]") {
+TEST_CASE("segments inside a segment", "[recompute]") {
   const Tensor a = parameter("a", {4, 4}, 1), b = parameter("b", {4, 4}, 2);
   const Tensor x = tensor_of(random_doubles(12, 3), {3, 4});
   int runs = 0;
@@ -124,7 +124,7 @@ TEST_CASE("segments inside of a segment", "[recompute]") {
   const auto expected = train([&](const Tensor& h) { return inner(linear(inner(relu(linear(h, a))), a)); });
   runs = 0;
   CHECK(train([&](const Tensor& h) { return recompute(outer, h); }) == expected);
-  CHECK(runs == 2 * 3);  // in the forward, in the outer segment's second run, and in their own
+  CHECK(runs == 2 * 3);  // in the forward, in the outer segment's second run, and in their own second run
 }
 
 TEST_CASE("a segment with several inputs, one of which other operations use too", "[recompute]") {
@@ -144,7 +144,7 @@ TEST_CASE("a segment with several inputs, one of which other operations use too"
   CHECK(train(true) == train(false));
 }
 
-TEST_CASE("the gradient reaches what a segment has captured", "[recompute]") {
+TEST_CASE("the gradient reaches the tensors that a segment has captured", "[recompute]") {
   const Tensor a = parameter("a", {2, 2}, 1);
   const Tensor h = scale(a, 2);
   const Tensor x = tensor_of({1, 2, 3, 4}, {2, 2});
@@ -158,7 +158,7 @@ TEST_CASE("the gradient reaches what a segment has captured", "[recompute]") {
   CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("backward of recompute: a saved tensor"));
 }
 
-TEST_CASE("a segment that returns its input, or what needs no gradient", "[recompute]") {
+TEST_CASE("a segment that returns its input, or a tensor that needs no gradient", "[recompute]") {
   const Tensor a = leaf({1, 2}, {2});
   const auto pass = [](const Tensor& x) { return x; };
   for (double times : {1, 2}) {
@@ -421,7 +421,7 @@ TEST_CASE("an exception in either run of a segment leaves all tapes clean", "[re
     fails_in = failing_run;
     sum(recompute([&](const Tensor& in) { return recompute(segment, in); }, x)).backward();
   };
-  for (int run : {1, 2, 3}) {  // in the forward, in the outer segment's second run, in the own
+  for (int run : {1, 2, 3}) {  // in the forward, in the outer segment's second run, in its own second run
     INFO("run " << run);
     manual_seed(5);
     CHECK_THROWS_WITH(train(run), ContainsSubstring("no luck"));

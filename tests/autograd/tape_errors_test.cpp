@@ -6,7 +6,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/tensors.h"
 
-// Errors for uses that would silently lose gradients, and the texts of errors.
+// Uses that would silently lose gradients are errors; the texts of errors.
 namespace ringtape::test {
 namespace {
 
@@ -59,7 +59,7 @@ TEST_CASE("tensors of another thread's tape are refused by operations and by bac
         "recorded "
         "it on a tape of its own");
   CHECK(operation.find("another thread") != std::string::npos);
-  loss.backward();  // its own thread has it still
+  loss.backward();  // its own thread still has it
   CHECK(w.grad().to_doubles() == Values{3, 3});
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("the tape as a picture has every vertex, and a mark where gradients ad
   CHECK_THAT(svg, ContainsSubstring(">keeps 60 B</text>") && ContainsSubstring(">[5, 3]</text>"));
 }
 
-TEST_CASE("of a long tape the first operations are drawn", "[tape]") {
+TEST_CASE("only the first operations of a long tape are drawn", "[tape]") {
   const TapeGraph graph = example();
   const std::string svg = tape_svg(graph, 2).element();
   CHECK(xml_error(svg) == "");

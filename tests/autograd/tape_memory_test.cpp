@@ -1,4 +1,4 @@
-// Which tensors the tape keeps, and for how long.
+// The tensors that the tape keeps, and for how long.
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/memory.h"
@@ -11,7 +11,7 @@
 namespace ringtape::test {
 namespace {
 
-/// Bytes of an allocation of so many f32: multiples of 256.
+/// Bytes of an allocation of `elements` f32: a multiple of 256.
 std::size_t block(std::size_t elements) {
   return (elements * 4 + 255) / 256 * 256;
 }
@@ -22,8 +22,7 @@ using Values = std::vector<double>;
 
 // ---- fused cross-entropy ----
 
-TEST_CASE("cross-entropy computes in the place of logits that nobody else holds, with the same values",
-          "[tape]") {
+TEST_CASE("cross-entropy overwrites logits that nothing else holds, with the same values", "[tape]") {
   const Shape shape{37, 11};
   const Tensor x = leaf(random_doubles(shape.elements(), 3, -5, 5), shape);
   Values labels;
@@ -51,7 +50,7 @@ TEST_CASE("cross-entropy computes in the place of logits that nobody else holds,
   check_close(x.grad().to_doubles(), expected, 1e-5, 1e-8);
 }
 
-TEST_CASE("cross-entropy leaves logits alone that anybody else may read", "[tape]") {
+TEST_CASE("cross-entropy does not overwrite logits that anything else may read", "[tape]") {
   const Tensor targets = tensor_of({0, 2}, {2}, DType::i64);
   const auto is_fused = [] { return Tape::current().nodes().back().saved.size() == 1; };
   SECTION("a leaf") {
@@ -147,7 +146,7 @@ TEST_CASE("backward frees what a node saved as soon as it has run", "[tape]") {
   const std::size_t before = memory_stats({}).live;
   reset_peak_memory({});
   loss.backward();
-  // 20 results of scale() and 10 products less the last are alive before; at no time many gradients with them
+  // 20 results of scale() and 10 products less the last are alive before, and never many gradients with them.
   CHECK(memory_stats({}).peak <= before + 4 * block(100000));
 }
 

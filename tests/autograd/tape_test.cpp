@@ -74,7 +74,7 @@ TEST_CASE("the 1 with which backward begins is written when a node reads it", "[
   };
   run({});
   CHECK(is_one == std::vector<bool>{true, false, false, false});
-  run(tensor_of({1}, {1}));  // one that is given counts as any other
+  run(tensor_of({1}, {1}));  // a 1 that is given counts as any other gradient
   CHECK(is_one == std::vector<bool>{true, false, false, false, false, false, false, false});
   CHECK(read == Values{1, 1, 1, 1});
   CHECK(x.grad().to_doubles() == Values{2});
@@ -111,7 +111,7 @@ TEST_CASE("a detached tensor passes no gradient on", "[tape]") {
   CHECK(x.grad().to_doubles() == Values{2});
 }
 
-TEST_CASE("each thread of the host has a tape of its own", "[tape]") {
+TEST_CASE("each thread of the host has its own tape", "[tape]") {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor loss = sum(x);
   std::size_t size_elsewhere = 99;
@@ -181,7 +181,7 @@ TEST_CASE("an optimizer step between forward and backward is an error", "[tape]"
   CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("2.weight"));
 }
 
-TEST_CASE("changing what backward does not read is no error", "[tape]") {
+TEST_CASE("changing a tensor that backward does not read is not an error", "[tape]") {
   Linear layer(2, 2);
   const Tensor x = tensor_of({1, 2, 3, 4}, {2, 2});  // needs no gradient, so the weight is not read again
   const Tensor loss = sum(layer(x));
@@ -207,7 +207,7 @@ TEST_CASE("an error in the middle of backward leaves no gradient in flight", "[t
 
 // ---- TapeScope ----
 
-TEST_CASE("TapeScope forgets a forward that reaches no backward, and what it saved", "[tape]") {
+TEST_CASE("TapeScope discards a forward without a backward, and the tensors that it saved", "[tape]") {
   const Tensor x = leaf(Values(1000, 1.0), {1000});
   const Tensor before = scale(x, 2);
   const std::size_t live = memory_stats({}).live;
@@ -218,7 +218,7 @@ TEST_CASE("TapeScope forgets a forward that reaches no backward, and what it sav
   }
   CHECK(Tape::current().size() == 1);
   CHECK(memory_stats({}).live == live);
-  sum(before).backward();  // the nodes from outside of the scope work still
+  sum(before).backward();  // the nodes from before the scope still work
   CHECK(x.grad().to_doubles() == Values(1000, 2.0));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("TapeScope clears the tape when an exception passes through it", "[tap
   CHECK(Tape::current().size() == 0);
 }
 
-TEST_CASE("backward inside a TapeScope is as good as without one", "[tape]") {
+TEST_CASE("backward inside a TapeScope gives the same gradients as without one", "[tape]") {
   const Tensor x = leaf({1, 2}, {2});
   {
     const TapeScope scope;
@@ -254,7 +254,7 @@ struct HookCount {
   Values seen;  ///< the gradient at the last call
 };
 
-TEST_CASE("a hook fires once a backward, when the gradient is complete", "[tape]") {
+TEST_CASE("a hook fires once per backward, when the gradient is complete", "[tape]") {
   const Tensor x = leaf({3}, {1});
   HookCount hook(x);
   SECTION("parameter used twice") {
@@ -291,7 +291,7 @@ TEST_CASE("a hook does not fire in a backward that the parameter took no part in
 
   sum(x).backward();
   CHECK(hook.calls == 1);
-  scale(x, 5);  // the gradient of the backward before is still there
+  scale(x, 5);  // the gradient of the previous backward is still there
   sum(other).backward();
   CHECK(hook.calls == 1);
 }
@@ -343,7 +343,8 @@ TEST_CASE("hooks fire in the order in which backward completes the gradients", "
   CHECK(order == Names{"2.weight", "2.bias", "0.weight", "0.bias"});
 }
 
-TEST_CASE("what a hook leaves for the end of backward is called once, or dropped by an exception", "[tape]") {
+TEST_CASE("a function that a hook leaves for the end of backward is called once, or dropped by an exception",
+          "[tape]") {
   const Tensor x = leaf({3}, {1}), y = leaf({4}, {1});
   Names log;
   bool first = true;
@@ -416,7 +417,7 @@ TEST_CASE("the gradient of an intermediate is gone after backward", "[tape]") {
   CHECK_FALSE(h.grad().defined());
 }
 
-/// Tells for each node of the tape which of its inputs get a gradient.
+/// For each node of the tape, which of its inputs get a gradient.
 std::vector<std::vector<bool>> needed_gradients() {
   std::vector<std::vector<bool>> needed;
   for (const Node& node : Tape::current().nodes()) {
@@ -477,7 +478,7 @@ TEST_CASE("a frozen parameter gets no gradient, and nothing is kept for it", "[t
   Tape::current().clear();
 }
 
-TEST_CASE("requires_grad is for floating leaves", "[tape]") {
+TEST_CASE("requires_grad is for floating-point leaves", "[tape]") {
   CHECK_THROWS_WITH(tensor_of({1, 2}, {2}, DType::i64).set_requires_grad(true), ContainsSubstring("i64[2]"));
   CHECK_THROWS_WITH(tensor_of({1, 2}, {2}, DType::bf16).set_requires_grad(true),
                     ContainsSubstring("bf16[2]"));
@@ -489,7 +490,7 @@ TEST_CASE("requires_grad is for floating leaves", "[tape]") {
 
 // ---- printing ----
 
-TEST_CASE("the tape prints one line a node", "[tape]") {
+TEST_CASE("the tape prints one line per node", "[tape]") {
   const std::shared_ptr<Sequential> model = make_mlp({4, 3, 2});
   const Tensor loss =
       cross_entropy((*model)(tensor_of(Values(20, 1.0), {5, 4})), tensor_of(Values(5, 1), {5}, DType::i64));

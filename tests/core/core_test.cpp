@@ -45,7 +45,7 @@ TEST_CASE("a shape knows its sizes and its number of elements", "[core]") {
   CHECK(shape.inserted(3, 9) == Shape{2, 3, 4, 9});
 }
 
-TEST_CASE("shapes that cannot be are refused", "[core]") {
+TEST_CASE("invalid shapes are refused", "[core]") {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   CHECK_THROWS_WITH((Shape{1, 2, 3, 4, 5}),
                     ContainsSubstring("[1, 2, 3, 4, 5] has 5 dimensions: expected at most 4"));
@@ -212,8 +212,9 @@ TEST_CASE("ties go to even, overflow to infinity, and subnormals of f16 are kept
 
 // ---- random numbers ----
 
-TEST_CASE("a seed fixes what rand and randn give, and operations go on where the last one stopped",
-          "[core]") {
+TEST_CASE(
+    "a seed fixes the results of rand and randn, and each operation continues where the last one stopped",
+    "[core]") {
   manual_seed(7);
   const Values first = rand({1000}).to_doubles();
   const Values second = rand({1000}).to_doubles();
@@ -254,7 +255,7 @@ TEST_CASE("rand and randn have the moments of their distributions", "[core]") {
     return std::pair(mean, squares / n - mean * mean);
   };
   const double deviations =
-      5 / std::sqrt(n);  // of a mean of n; more than 5 of them: once in two million runs
+      5 / std::sqrt(n);  // of a mean of n; more than 5 deviations: once in two million runs
   const Tensor uniform = rand({n}, DType::f32, {}, -1, 3);
   const auto [uniform_mean, uniform_variance] = moments(uniform);
   CHECK(std::abs(uniform_mean - 1) < deviations * 4 / std::sqrt(12));
@@ -272,7 +273,7 @@ struct LimitScope {
   ~LimitScope() { set_memory_limit({}, 0); }
 };
 
-TEST_CASE("memory is counted when it is taken and given back, 256 bytes at a time", "[core]") {
+TEST_CASE("memory is counted when it is allocated and freed, 256 bytes at a time", "[core]") {
   empty_cache({});
   const MemoryStats before = memory_stats({});
   CHECK(before.reserved == before.live);

@@ -18,7 +18,7 @@
 namespace ringtape::test {
 namespace {
 
-TEST_CASE("a graph memory pool gives a repetition the blocks of the work before, and nobody else",
+TEST_CASE("a graph memory pool gives its blocks to a repetition of the work, and to no other allocation",
           "[graph]") {
   const GraphMemoryPool memory;
   const auto work = [&](std::vector<void*>& addresses) {
@@ -154,7 +154,7 @@ Replay::Work run_again(const Replay::Work& work) {
   return work;
 }
 
-TEST_CASE("an update can be captured: it waits for nothing and asks for no new memory", "[graph]") {
+TEST_CASE("an update can be captured: it waits for nothing and allocates no new memory", "[graph]") {
   int captures = 0;
   // On the CPU captured work runs at once, so the following launch does nothing.
   const std::vector<double> checked = train(Device{}, [&](const Replay::Work& work) -> Replay::Work {

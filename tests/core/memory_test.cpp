@@ -21,7 +21,7 @@ std::size_t live(MemoryCategory category) {
 
 }  // namespace
 
-TEST_CASE("memory counts for the category of the innermost scope, until it is given back", "[memory]") {
+TEST_CASE("memory counts for the category of the innermost scope, until it is freed", "[memory]") {
   using enum MemoryCategory;
   const BytesByCategory before = memory_stats({}).live_by_category;
   const auto more = [&](MemoryCategory category) { return live(category) - before[category]; };
@@ -46,7 +46,7 @@ TEST_CASE("memory counts for the category of the innermost scope, until it is gi
   CHECK(memory_stats({}).live_by_category == before);
 }
 
-TEST_CASE("the parts of the peak are those of the moment when it was reached first", "[memory]") {
+TEST_CASE("the categories of the peak are those of the moment when the peak was first reached", "[memory]") {
   using enum MemoryCategory;
   reset_peak_memory({});
   const MemoryStats before = memory_stats({});
@@ -76,7 +76,7 @@ TEST_CASE("the parts of the peak are those of the moment when it was reached fir
   CHECK(memory_stats({}).live_by_category.total() == memory_stats({}).live);
 }
 
-TEST_CASE("a recording holds what was taken and given back, in order", "[memory]") {
+TEST_CASE("a recording holds the allocations and frees, in order", "[memory]") {
   const Tensor before = empty({64});
   MemoryRecording recording({});
   CHECK(recording.start() == memory_stats({}).live_by_category);
@@ -115,7 +115,7 @@ TEST_CASE("two recordings of memory at once", "[memory]") {
   CHECK(first.events()[1].time == second.events()[0].time);
 }
 
-TEST_CASE("a training step says what its memory is for", "[memory]") {
+TEST_CASE("the memory of a training step is counted by category", "[memory]") {
   using enum MemoryCategory;
   const std::shared_ptr<Sequential> model = make_mlp({40, 32, 10});
   const Tensor x = tensor_of(random_doubles(16 * 40, 1), {16, 40});

@@ -5,7 +5,7 @@
 
 namespace ringtape::test {
 
-TEST_CASE("Philox4x32-10 gives its authors' values", "[random]") {
+TEST_CASE("Philox4x32-10 gives the values of its authors", "[random]") {
   // Known answers of the Random123 library, for counters and keys of all zeros and all ones.
   const on_cpu::Philox4 zeros = on_cpu::philox4x32_10(0, 0, 0);
   CHECK(zeros.x == 0x6627e8d5u);
@@ -103,7 +103,7 @@ TEST_CASE("normal_pair is within six roundings of the exact transform, and finit
     const double radius = std::sqrt(-2 * std::log(std::ldexp(word0 + 0.5, -32)));
     const double angle = 2 * M_PI * std::ldexp(word1, -32);
     const on_cpu::NormalPair pair = on_cpu::normal_pair(word0, word1, 0, 1);
-    // 1e-14: the reference's own, of an angle below 2 pi rounded to double, times a radius below 7
+    // 1e-14: the reference's own error, of an angle below 2 pi rounded to double, times a radius below 7
     const std::vector<double> expected = {radius * std::cos(angle), radius * std::sin(angle)};
     worst = std::max(worst, worst_error({pair.first, pair.second}, expected, 6 * rounding<float>(), 1e-14));
   }

@@ -39,7 +39,7 @@ TEST_CASE("distributed sampler: the ranks' parts are disjoint and make up the wh
   }
 }
 
-TEST_CASE("distributed sampler: shuffled anew in every epoch, from the seed", "[loader]") {
+TEST_CASE("distributed sampler: reshuffled in every epoch, from the seed", "[loader]") {
   const DistributedSampler sampler = samplers(1000, 4)[1];
   CHECK(sampler.order(0) == samplers(1000, 4)[1].order(0));
   CHECK(sampler.order(0) != sampler.order(1));
@@ -78,7 +78,7 @@ TEST_CASE("distributed sampler: the global batches are those of one rank", "[loa
   }
 }
 
-TEST_CASE("distributed sampler: wrong ranks", "[loader]") {
+TEST_CASE("distributed sampler: invalid ranks", "[loader]") {
   const auto all = std::make_shared<SequentialSampler>(10);
   for (const auto& [rank, world_size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
     CHECK_THROWS_WITH(DistributedSampler(all, rank, world_size),

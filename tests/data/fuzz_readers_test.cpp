@@ -21,8 +21,8 @@
 #include "text/byte_tokenizer.h"
 #include "text/token_file.h"
 
-// Damaged files must give an Error or load; nothing else, and no allocation out of proportion. In ordinary
-// runs a fixed number of inputs, the same in each run. With RINGTAPE_FUZZ_SECONDS every reader is fuzzed for
+// Damaged files must give an Error or load; nothing else, and no allocation out of proportion. An ordinary
+// run tries a fixed number of inputs, always the same. With RINGTAPE_FUZZ_SECONDS every reader is fuzzed for
 // that long, starting from RINGTAPE_FUZZ_SEED. tests/fuzz/libfuzzer.sh fuzzes the same readers guided by
 // coverage.
 using namespace ringtape;
@@ -34,7 +34,7 @@ using Reader = std::function<std::optional<std::string>(const std::string&)>;
 
 /// Makes allocations fail that exceed the process's current size by 256 MB: more than any correct reader
 /// needs for the small inputs here. Sanitizers reserve terabytes of addresses, so under them their own limit
-/// (ASAN_OPTIONS=max_allocation_size_mb=256) has to do.
+/// (ASAN_OPTIONS=max_allocation_size_mb=256) must do.
 class AddressSpaceLimit {
  public:
   AddressSpaceLimit() {

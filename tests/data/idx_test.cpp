@@ -65,7 +65,7 @@ TEST_CASE("idx: plain and gzipped", "[idx]") {
   CHECK(read_idx(write_text(folder / "x", plain), 2).to_vector<std::uint8_t>().back() == 255);
 }
 
-TEST_CASE("idx: damaged and lying files", "[idx]") {
+TEST_CASE("idx: damaged and inconsistent files", "[idx]") {
   const std::string good = idx_header(0x802, {2, 3}) + "\1\2\3\4\5\6";
   const std::string packed = gzip_text(good);
   const BadFile bad_files[] = {

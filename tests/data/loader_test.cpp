@@ -101,7 +101,7 @@ TEST_CASE("sampler: the documented shuffle", "[loader]") {
   for (std::int64_t n : {1, 2, 3, 10, 1000, 60000}) {
     for (std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
       const RandomSampler sampler(n, seed);
-      // In double brackets, so that a failure does not print 60,000 numbers.
+      // In double parentheses, so that a failure does not print 60,000 numbers.
       CHECK((sampler.order(0) == plain_shuffle(n, seed, 0)));
       CHECK((sampler.order(17) == plain_shuffle(n, seed, 17)));
     }
@@ -194,7 +194,7 @@ TEST_CASE("loader: a user may hold more batches than are prefetched", "[loader]"
   CHECK(samples == RandomSampler(1000, 5).order(0));
 }
 
-TEST_CASE("loader: memory is used again once nobody holds it, and not before", "[loader]") {
+TEST_CASE("loader: memory is reused once nothing holds it, and not before", "[loader]") {
   DataLoader loader = make_loader(1000, {.batch_size = 10, .prefetch_threads = 0});
   loader.start_epoch(0);
   std::set<const void*> addresses;
@@ -237,7 +237,7 @@ TEST_CASE("loader: an exception of the dataset reaches the user at its place", "
   }
 }
 
-TEST_CASE("loader: no more is read ahead than asked for", "[loader]") {
+TEST_CASE("loader: no more batches are read ahead than asked for", "[loader]") {
   const auto dataset = std::make_shared<FailingDataset>(1000, -1);
   DataLoader loader(dataset, std::make_shared<SequentialSampler>(1000),
                     {.batch_size = 1, .prefetch_threads = 3, .prefetch_batches = 8});

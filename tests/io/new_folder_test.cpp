@@ -6,7 +6,7 @@
 namespace ringtape::test {
 namespace {
 
-TEST_CASE("a new folder goes again with its parents and files, unless it is kept", "[file]") {
+TEST_CASE("a new folder is removed with its new parents and files, unless it is kept", "[file]") {
   const TemporaryFolder folder;
   const std::filesystem::path deep = folder.path() / "a" / "b";
   {

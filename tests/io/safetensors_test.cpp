@@ -212,7 +212,7 @@ TEST_CASE("safetensors: the bytes of a small file", "[safetensors]") {
   CHECK(SafetensorsFile(folder / "x").entries().empty());
 }
 
-TEST_CASE("safetensors: damaged and lying files", "[safetensors]") {
+TEST_CASE("safetensors: damaged and inconsistent files", "[safetensors]") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "x.safetensors";
   for (const BadFile& bad : kBadFiles) {
@@ -272,7 +272,7 @@ TEST_CASE("safetensors: things that are not regular files", "[safetensors]") {
                     ContainsSubstring("cannot write: No such file or directory"));
 }
 
-TEST_CASE("safetensors: load_into wants the same names, dtypes and shapes", "[safetensors]") {
+TEST_CASE("safetensors: load_into needs the same names, dtypes and shapes", "[safetensors]") {
   const TemporaryFolder folder;
   const Tensor a = from_vector<float>({1, 2, 3, 4}, {2, 2});
   const Tensor b = from_vector<std::int64_t>({5}, {1});

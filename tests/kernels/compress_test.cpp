@@ -103,7 +103,7 @@ TEST_CASE("compress: infinities and NaN stay, zeros stay", "[compress]") {
   });
 }
 
-TEST_CASE("compress: what is sent and the residual make up the whole", "[compress]") {
+TEST_CASE("compress: the sent values and the residual add up to the whole", "[compress]") {
   on_every_device([](Device device, const Stream& stream) {
     const std::vector<float> x = random_values<float>(1003, 5),
                              before = random_values<float>(1003, 6, -0.01, 0.01);
@@ -122,7 +122,7 @@ TEST_CASE("compress: what is sent and the residual make up the whole", "[compres
   });
 }
 
-TEST_CASE("compress: f16 and bf16 alone", "[compress]") {
+TEST_CASE("compress: only f16 and bf16 are accepted", "[compress]") {
   const Device device;
   const DeviceArray<float> x(device, 4);
   const DeviceArray<float> y(device, 4);

@@ -1,5 +1,5 @@
-// Cross-entropy of logits whose classes are divided: the parts of several ranks, one after the other in one
-// process.
+// Cross-entropy of logits whose classes are divided among ranks: the parts of several ranks, one after
+// another in one process.
 #include "kernels/cross_entropy_shard.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kRows = 37, kClasses = 83, kIgnored = -100;
 constexpr double kDivisor = 29, kUpstream = 1.5;
 
-/// Class `row` mod the number of classes, some ignored.
+/// Class 7 * row modulo the number of classes; every fifth target is ignored.
 std::vector<std::int64_t> targets() {
   std::vector<std::int64_t> result;
   for (std::int64_t row = 0; row < kRows; ++row)

@@ -115,7 +115,7 @@ void check_case(const Case<T>& c, double relative, double absolute) {
     cross_entropy_backward(stream, problem, logits.data(), stats.data(), nullptr, of_one.data(), false);
     CHECK(of_one.doubles() == gradient.doubles());
 
-    // A second one of half the size, added.
+    // A second gradient of half the size, added.
     std::vector<double> sum = gradient.doubles();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += 0.5 * e.gradient[i];
     cross_entropy_backward(stream, problem, logits.data(), stats.data(), half.data(), gradient.data(), true);
@@ -147,8 +147,8 @@ TEMPLATE_TEST_CASE("cross-entropy: loss, rows and gradients for every kind of ro
   }
 }
 
-// On a GPU a block has 48 KiB without asking for more, and the words of its reductions count: a row of 12,217
-// to 12,284 f32 logits fits alone, and not with them.
+// On a GPU a block has 48 KiB without an opt-in, of which its reductions take some words: a row of 12,217 to
+// 12,284 f32 logits fits alone, but not together with them.
 TEST_CASE("cross-entropy: rows about as long as a GPU's shared memory", "[cross_entropy]") {
   for (const std::int64_t classes : {12216, 12217, 12250, 12284, 12285}) {
     INFO("classes " << classes);
@@ -167,7 +167,7 @@ TEST_CASE("cross-entropy: 50,304 and 50,257 classes", "[cross_entropy]") {
   }
 }
 
-TEST_CASE("cross-entropy: more rows than one round of blocks takes", "[cross_entropy]") {
+TEST_CASE("cross-entropy: more rows than one grid of blocks takes at once", "[cross_entropy]") {
   Case<float> narrow = random_case<float>(2048 * 128 + 77, 2);
   check_case(narrow, 1e-6, 1e-6);
   Case<float> wide = random_case<float>(2048 + 5, 40);

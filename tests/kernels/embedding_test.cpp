@@ -25,7 +25,7 @@ const std::vector<Case> kCases = {
     {64, 1030, 300, Repeats::some},
 };
 
-/// Tokens from -1 to the vocabulary, which the table does not have, and its last.
+/// Tokens from -1 to the vocabulary's size, which are both outside the table, and often its last token.
 template <class Token>
 std::vector<Token> tokens_of(const Case& c) {
   const std::vector<float> uniform = random_values<float>(c.rows, 3, 0, 1);
@@ -76,7 +76,7 @@ void check_gradient(Device device, const Stream& stream, const Case& c, std::int
   const std::vector<double> found = dweight.doubles();
   double worst = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    // n additions one after another, each with a rounding of at most the sum of the absolute values.
+    // n successive additions, each with a rounding error relative to at most the sum of the absolute values.
     const double n = counts[i / static_cast<std::size_t>(c.columns)];
     worst = std::max(worst, worst_error({found[i]}, {sums[i]}, 0, n * rounding<A>() * sizes[i]));
   }

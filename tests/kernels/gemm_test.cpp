@@ -139,7 +139,7 @@ void check_gemm(const Case& c, Device device = {}) {
   }
 }
 
-/// Chooses a backend for one test and puts the old one back.
+/// Selects a backend until the end of the scope.
 class BackendScope {
  public:
   BackendScope(GemmBackend backend, Device device) : device_(device), previous_(gemm_backend(device)) {
@@ -413,7 +413,7 @@ GPU_TEST_CASE("gemm: own kernel gives the same bits on the CPU and the GPU", "[g
   }
 }
 
-TEST_CASE("gemm: what it refuses", "[gemm]") {
+TEST_CASE("gemm: arguments that are refused", "[gemm]") {
   std::vector<float> memory(64);
   GemmArgs good;
   good.m = 2;

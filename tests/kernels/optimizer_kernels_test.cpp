@@ -51,8 +51,9 @@ std::vector<std::uint8_t> has_grad_in_step(int step) {
 constexpr int kSteps = 7;
 constexpr double kClip = 0.625;
 
-/// Runs kSteps steps: make_step(arena view) launches one, update(w, g, i, p, learning rate) is the same in
-/// double for one element. The values must agree, and padding and absent parameters stay as they were.
+/// Runs kSteps steps: make_step(arena view) launches one, update(w, g, i, p, weight decay, learning rate)
+/// does the same in double for one element. The values must agree; padding and absent parameters must not
+/// change.
 template <class MakeStep, class Update>
 void compare_steps(Device device, bool clip, const MakeStep& make_step, const Update& update) {
   const Arena arena;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks libgomp's spin count and number of threads in a program that launches kernels, as OMP_DISPLAY_ENV prints them, and
-# that the environment variable whose place was used is restored.
+# that the environment variable whose slot was replaced is restored.
 #   tests/simt/openmp_start_test.sh PROGRAM PROGRAM_WITH_SHOW_LAUNCH SPIN_COUNT
 set -uo pipefail
 program=$(realpath "$1")
