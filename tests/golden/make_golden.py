@@ -3,7 +3,7 @@
     python3 tests/golden/make_golden.py          (needs torch, numpy and safetensors)
 
 The files are committed, so this runs again only when a case is added. Inputs are float32 values; results are
-computed by PyTorch in float64 from those inputs, so that a test can hold both f64 results (to 1e-12) and
+computed by PyTorch in float64 from those inputs, so that a test can hold both f64 results (to 1e-13) and
 f32 results (to a few roundings) against them. The exceptions say so.
 """
 

@@ -59,11 +59,11 @@ TEST_CASE("parameters frozen by patterns lie in the arena without gradient and e
         std::vector<std::string>{"h.1.mlp.c_fc.bias", "h.1.mlp.c_proj.bias", "ln_f.weight"});
   freeze(other, {"h.1.*"});
   CHECK(trained_names(other) == std::vector<std::string>{"ln_f.weight"});
-  train_only(other, {"ln_f.*"});  // the frozen bias stays so
+  train_only(other, {"ln_f.*"});  // the frozen bias stays frozen
   CHECK(trained_names(other) == std::vector<std::string>{"ln_f.weight"});
 }
 
-TEST_CASE("a pattern that matches nothing is refused with names near to it", "[nn]") {
+TEST_CASE("a pattern that matches nothing is refused, and similar names are suggested", "[nn]") {
   GPT model = tiny();
   // One edit away, "attn" for "atn"; c_proj four more.
   CHECK_THROWS_WITH(freeze(model, {"wte.*", "h.*.atn.c_attn.bias"}),
@@ -72,7 +72,7 @@ TEST_CASE("a pattern that matches nothing is refused with names near to it", "[n
   CHECK_THROWS_WITH(train_only(model, {"lm_head.weight"}),
                     ContainsSubstring("no parameter matches 'lm_head.weight'"));
   CHECK_THROWS_WITH(freeze(model, {"*"}), Equals("freezing * leaves none of the 40 parameters to train"));
-  CHECK(trained_names(model).size() == 40);  // nothing is changed
+  CHECK(trained_names(model).size() == 40);  // nothing was changed
 }
 
 }  // namespace

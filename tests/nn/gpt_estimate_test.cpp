@@ -19,7 +19,7 @@ namespace {
 
 using enum MemoryCategory;
 
-/// A whole number from low to high.
+/// A random integer in [low, high].
 std::int64_t draw(std::uint64_t& seed, std::int64_t low, std::int64_t high) {
   return low +
          static_cast<std::int64_t>(random_doubles(1, ++seed, 0, 1)[0] * static_cast<double>(high - low + 1));
@@ -104,7 +104,7 @@ TEST_CASE("the memory estimate of a GPT is what the allocator counts", "[memory]
   }
 }
 
-TEST_CASE("the parameter count of a GPT by formula is that of the model", "[gpt]") {
+TEST_CASE("the formula for a GPT's parameter count agrees with the model", "[gpt]") {
   for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 20); ++seed) {
     const TransformerOptions options = random_problem(seed).model;
     GPT model(options);
@@ -116,7 +116,7 @@ TEST_CASE("the parameter count of a GPT by formula is that of the model", "[gpt]
   CHECK(parameter_count(TransformerOptions()) == 124'439'808);  // of GPT2LMHeadModel in transformers
 }
 
-/// FLOPs of the spans whose name begins so.
+/// FLOPs of the spans whose name begins with `name`.
 double counted(const std::vector<Span>& spans, const std::string& name) {
   double flops = 0;
   for (const Span& span : spans) {
@@ -125,10 +125,10 @@ double counted(const std::vector<Span>& spans, const std::string& name) {
   return flops;
 }
 
-TEST_CASE("the FLOPs of a GPT by formula are those that its operations count", "[gpt]") {
+TEST_CASE("the formula for a GPT's FLOPs agrees with the counts of its operations", "[gpt]") {
   for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 20); ++seed) {
     GptMemoryProblem p = random_problem(seed);
-    p.model.bias = false;  // whose sums are no matrix products
+    p.model.bias = false;  // the sums for its gradient are no matrix products
     INFO(text_of(p));
     GPT model(p.model);
     const ParameterArena arena(model, Device{});
@@ -159,7 +159,7 @@ TEST_CASE("training FLOPs agree with the papers' rules for long texts and large 
   CHECK(3 * forward_flops(gpt3, 1, 2048) / 2048 == Approx(6 * n + attention).epsilon(1e-3));
 }
 
-TEST_CASE("the memory estimate of a GPT refuses what does not fit", "[memory][gpt]") {
+TEST_CASE("the memory estimate of a GPT refuses problems that do not fit", "[memory][gpt]") {
   CHECK_THROWS_WITH(estimate_memory(GptMemoryProblem{.model = {}, .sequences = 0}),
                     ContainsSubstring("sequences: expected at least 1, found 0"));
   CHECK_THROWS_WITH(estimate_memory(GptMemoryProblem{.model = {}, .tokens = 1025}),

@@ -28,7 +28,7 @@ TransformerOptions tiny(bool llama = false) {
   return options;
 }
 
-/// A model whose weights are large enough for all terms to matter; every seed gives another.
+/// A model whose weights are large enough for all terms to matter; every seed gives a different one.
 std::shared_ptr<GPT> make_model(const TransformerOptions& options, std::uint64_t seed = 1) {
   manual_seed(seed);
   auto model = std::make_shared<GPT>(options);
@@ -242,7 +242,7 @@ GPU_TEST_CASE("a GPT on the GPU computes the loss and gradients of the CPU", "[g
   }
 }
 
-TEST_CASE("a generated token takes no memory that those before it have not used", "[gpt][memory]") {
+TEST_CASE("generating a token allocates no more memory than the tokens before it", "[gpt][memory]") {
   for (const bool llama : {false, true}) {
     INFO("llama " << llama);
     TransformerOptions options = tiny(llama);
@@ -256,7 +256,8 @@ TEST_CASE("a generated token takes no memory that those before it have not used"
       return true;
     });
     REQUIRE(std::ssize(reserved) == table + 24);
-    // The prompt and the first token alone have shapes of their own; rotary's table grows by doubling.
+    // The prompt and the first token alone have shapes that no other step has; rotary's table grows by
+    // doubling.
     const std::int64_t first = llama ? table - 2 : 2;
     CHECK(std::set<std::size_t>(reserved.begin() + first, reserved.end()).size() == 1);
   }
@@ -293,7 +294,7 @@ TEST_CASE("tokens are drawn with their probabilities", "[gpt]") {
   CHECK(frequencies({.seed = 6}) != frequencies({.seed = 7}));
 }
 
-TEST_CASE("settings that make no sense are refused before a token is drawn", "[gpt]") {
+TEST_CASE("invalid settings are refused before a token is drawn", "[gpt]") {
   CHECK_THROWS_WITH(TokenSampler({.temperature = std::nan("")}), ContainsSubstring("found nan"));
   CHECK_THROWS_WITH(TokenSampler({.temperature = -1}), ContainsSubstring("temperature must be finite"));
   CHECK_THROWS_WITH(TokenSampler({.top_p = 0}), ContainsSubstring("top-p must be above 0"));
@@ -316,7 +317,7 @@ TEST_CASE("a text is continued greedily as by full passes, and beyond the contex
   });
   REQUIRE(written.size() == 20);
   const NoGrad no_grad;
-  std::size_t seen = 0;  // where the window begins
+  std::size_t seen = 0;  // where the window of the context begins
   for (const std::int32_t token : written) {
     if (text.size() - seen > 12) seen = text.size() - 6;
     const std::vector<std::int32_t> window(text.begin() + static_cast<std::ptrdiff_t>(seen), text.end());

@@ -68,7 +68,7 @@ TEST_CASE("a model that was saved for transformers computes the same after it is
   }
 }
 
-TEST_CASE("a GPT-2 without biases that got some elsewhere is read with them", "[gpt]") {
+TEST_CASE("a GPT-2 without biases to which another library added some is read with them", "[gpt]") {
   const TemporaryFolder folder;
   TransformerOptions options = small_gpt2();
   options.bias = false;
@@ -144,7 +144,7 @@ TEST_CASE("names with a prefix, mask buffers, a tied output layer and other dtyp
   CHECK(logits_of(*load_gpt(folder.path())) == logits_of(model));
 }
 
-TEST_CASE("weights in shards are found by their index, which must tell the truth", "[gpt]") {
+TEST_CASE("weights in shards are found by their index, and a wrong index is refused", "[gpt]") {
   const TemporaryFolder folder;
   GPT model(small_llama());
   save_gpt(model, folder.path());
@@ -261,7 +261,7 @@ TEST_CASE("Llama's config.json has a dropout for the attention, and ours for the
   }
 }
 
-TEST_CASE("weights are compared with config.json before a model of its size is made", "[gpt]") {
+TEST_CASE("weights are compared with config.json before a model of its size is created", "[gpt]") {
   const TemporaryFolder folder;
   GPT model(small_gpt2());
   save_gpt(model, folder.path());

@@ -55,7 +55,7 @@ BytesByCategory measure(const MlpMemoryProblem& problem) {
     MemoryRecording recording({});
     arena.zero_grad();
     const Tensor loss = cross_entropy((*model)(x), targets);
-    loss.backward();  // in a statement of its own: the one before holds the logits
+    loss.backward();  // in a separate statement: the one above holds the logits
     optimizer->step();
     recording.stop();
     peak = highest_activations(recording);
@@ -159,7 +159,7 @@ TEST_CASE("the memory estimate by hand", "[memory]") {
   CHECK(bytes.total() == 4 * bytes[parameters] + 4 * 64 * (256 + 10 + 256 + 784));
 }
 
-TEST_CASE("the memory estimate refuses what makes no sense", "[memory]") {
+TEST_CASE("the memory estimate refuses invalid problems", "[memory]") {
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3}}), ContainsSubstring("an input and an output size"));
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 0}}), ContainsSubstring("each at least 1"));
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .micro_batch = 0}), ContainsSubstring("found 0"));

@@ -92,7 +92,7 @@ TEST_CASE("the 16-bit copy is the rounded values when the arena is made, frozen 
   });
 }
 
-TEST_CASE("an arena without a compute dtype keeps no copy, and makes an older one be forgotten", "[mixed]") {
+TEST_CASE("an arena without a compute dtype keeps no copy, and discards an older one", "[mixed]") {
   const auto model = make_mlp({3, 2});
   ParameterArena(*model, Device{}, DType::bf16);
   const ParameterArena arena(*model, Device{});
@@ -133,8 +133,7 @@ TEST_CASE("every optimizer's step writes the copy with the values", "[mixed]") {
   });
 }
 
-TEST_CASE("values that something else than an optimizer changed are rounded anew before they are used",
-          "[mixed]") {
+TEST_CASE("values that anything but an optimizer changed are rounded again before they are used", "[mixed]") {
   for_each_half([](Device device, DType dtype) {
     const auto model = make_mlp({2, 2});
     ParameterArena arena(*model, device, dtype);
@@ -142,12 +141,12 @@ TEST_CASE("values that something else than an optimizer changed are rounded anew
     Tensor& weight = model->parameter("0.weight");
     model->parameter("0.bias").copy_from(tensor_of({0, 0}, {2}));
     const Tensor x = tensor_of({1, 0}, {1, 2}, dtype, device);
-    // 1 + 2^-12 is halfway to nothing: it shows that the copy was rounded, and not only the product.
+    // 1 + 2^-12 is not a tie in rounding: it shows that the copy was rounded, and not only the product.
     weight.copy_from(tensor_of({1 + 0x1p-12, 0, -3, 0}, {2, 2}));
     CHECK((*model)(x).to_doubles() == Values{1, -3});
     Tape::current().clear();
 
-    // A step that leaves the parameter out must not make the old copy pass for a new one.
+    // A step that leaves the parameter out must not mark its old copy as current.
     weight.copy_from(tensor_of({5, 0, 7, 0}, {2, 2}));
     optimizer.step();
     CHECK((*model)(x).to_doubles() == Values{5, 7});
@@ -287,7 +286,7 @@ TEST_CASE("gradients equal those of an f32 model whose weights and activations a
       CHECK(p.tensor->grad().to_doubles() == reference->parameter(p.name).grad().to_doubles());
     }
 
-    // Without rounding the gradients are others.
+    // Without rounding the gradients differ.
     const Values with_rounding = reference->parameter("0.weight").grad().to_doubles();
     reference->parameter("0.weight").autograd->grad_written = false;
     const Tensor plain = (*reference)(x);

@@ -18,7 +18,7 @@ std::vector<Values> values_of(Module& model) {
   return values;
 }
 
-TEST_CASE("a model saved by one call and loaded by one has the same parameters", "[model_file]") {
+TEST_CASE("a model loaded by load_model has the parameters that save_model wrote", "[model_file]") {
   const TemporaryFolder folder;
   const auto file = folder / "model.safetensors";
   manual_seed(1);

@@ -26,7 +26,7 @@ Names names_of(Module& model) {
   return names;
 }
 
-/// An encoder, its decoder with the encoder's weight, and a scale of its own.
+/// An encoder, its decoder with the encoder's weight, and a separate scale.
 class Tied : public Module {
  public:
   Tied() {
@@ -67,7 +67,7 @@ TEST_CASE("a shared parameter is listed once, under the first name", "[nn]") {
   CHECK(names_of(model) == Names{"scale", "decoder"});
 }
 
-TEST_CASE("a module that stands in two places has its parameters once", "[nn]") {
+TEST_CASE("a module in two places has its parameters listed once", "[nn]") {
   const auto layer = std::make_shared<Linear>(2, 2);
   Sequential model({layer, layer});
   CHECK(names_of(model) == Names{"0.weight", "0.bias"});
@@ -113,7 +113,7 @@ TEST_CASE("layers compute what their names say", "[nn]") {
   CHECK(is_close(cross_entropy(even, tensor_of({3}, {1}, DType::i64)).item(), std::log(4.0), 1e-6));
 }
 
-TEST_CASE("layers of impossible sizes are refused", "[nn]") {
+TEST_CASE("layers of invalid sizes are refused", "[nn]") {
   CHECK_THROWS_WITH(Linear(0, 3), ContainsSubstring("found 0 inputs and 3 outputs"));
   CHECK_THROWS_WITH(Linear(3, -1), ContainsSubstring("-1 outputs"));
   CHECK_THROWS_WITH(make_mlp({5}), ContainsSubstring("found 1"));
@@ -254,7 +254,7 @@ TEST_CASE("frozen parameters lie in the arena without gradient, entry or tile", 
   // Frozen after the arena was made: it keeps its place, but takes no further part.
   model->parameter("2.weight").set_requires_grad(false);
   const Values frozen_late = model->parameter("2.weight").to_doubles();
-  optimizer.step();  // its gradient of the step before is there still
+  optimizer.step();  // its gradient of the previous step is still there
   CHECK(model->parameter("2.weight").to_doubles() == frozen_late);
   step();
   CHECK(model->parameter("2.weight").to_doubles() == frozen_late);
@@ -313,7 +313,7 @@ TEST_CASE("tied weights have one place in the arena and one gradient from both u
   Tape::current().clear();
 }
 
-/// A layer that computes something else than Linear does.
+/// A layer that computes something other than Linear does.
 class Doubled : public Linear {
  public:
   using Linear::Linear;
@@ -347,14 +347,14 @@ TEST_CASE("Sequential calls the forward of a class derived from Linear or ReLU, 
   Tape::current().clear();
 }
 
-/// Registers a tensor that is a parameter already.
+/// Registers a tensor that is already a parameter.
 class Twice : public Module {
  public:
   explicit Twice(const Tensor& weight) { register_parameter("weight", weight); }
   Tensor forward(const Tensor& x) override { return x; }
 };
 
-TEST_CASE("a parameter of one module is no new parameter of another", "[nn]") {
+TEST_CASE("a parameter of one module cannot be registered as another's", "[nn]") {
   Linear layer(2, 3);
   CHECK_THROWS_WITH(Twice(layer.parameter("weight")),
                     ContainsSubstring("expected share_parameter() for tied weights"));

@@ -10,7 +10,7 @@ using namespace ringtape;
 
 namespace {
 
-/// Entries of so many times 64 elements.
+/// Entries of the given multiples of 64 elements.
 std::vector<std::int64_t> entries_of(const std::vector<std::int64_t>& blocks) {
   std::vector<std::int64_t> sizes;
   for (const std::int64_t n : blocks) sizes.push_back(n * kTileAlignment);

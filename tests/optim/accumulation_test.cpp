@@ -212,7 +212,7 @@ void reduce(std::vector<std::unique_ptr<Case>>& ranks) {
   }
 }
 
-TEST_CASE("reducing over ranks after every micro-batch gives what reducing once gives", "[accumulation]") {
+TEST_CASE("reducing over ranks after every micro-batch gives the same as reducing once", "[accumulation]") {
   Case whole(90);
   for (std::size_t i = 20; i < 38; ++i) whole.targets[i] = -100;
   const auto expected = whole.at_once();

@@ -254,7 +254,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[res
                     ContainsSubstring("found 1 checkpoint damaged and no complete one; the newest: "));
 }
 
-TEST_CASE("what a killed process left half-written is no checkpoint and goes with the next save",
+TEST_CASE("files that a killed process left half-written are no checkpoint, and the next save removes them",
           "[resume]") {
   const TemporaryFolder folder;
   {
@@ -337,7 +337,7 @@ TEST_CASE("an old checkpoint's tensors are removed before the JSON that refers t
   }
 }
 
-TEST_CASE("an old checkpoint that stays keeps neither the new one nor the others from their turn",
+TEST_CASE("an old checkpoint that cannot be removed stops neither the save nor the removal of others",
           "[resume]") {
   const TemporaryFolder folder;
   {

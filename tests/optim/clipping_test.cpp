@@ -51,7 +51,7 @@ TEST_CASE("the norm is that of the defined gradients, and zero_grad forgets the 
   add_gradient(model.a, {30, 40});
   add_gradient(model.b, {4});
   arena.zero_grad();
-  add_gradient(model.b, {4});  // a's old gradient still lies in memory
+  add_gradient(model.b, {4});  // a's old gradient is still in memory
   CHECK(clip_grad_norm(arena, 1).item() == 4);
   arena.zero_grad();
   CHECK(arena.clip_factor() == nullptr);
@@ -62,8 +62,7 @@ TEST_CASE("the norm is that of the defined gradients, and zero_grad forgets the 
   CHECK(model.b.to_doubles() == Values{-1});
 }
 
-TEST_CASE("a norm that is not finite skips the step, if so wished: nothing changes but the count",
-          "[optim]") {
+TEST_CASE("a norm that is not finite skips the step on request: nothing changes but the count", "[optim]") {
   for (const MakeOptimizer& make : all_optimizers()) {
     for (const double bad : {std::nan(""), kInfinity}) {
       Two model, reference;

@@ -50,7 +50,7 @@ void check_case(const SafetensorsFile& file, const GoldenCase& test) {
       inputs.push_back(input);
     }
     // f64: a few of its roundings. f32: sums of at most 60 terms of size 4, each rounded at 2^-24, half an
-    // ulp: 60 * 4 * 2^-24 = 1.4e-5 in the worst case, where they all go one way; a tenth of it is asked for.
+    // ulp: 60 * 4 * 2^-24 = 1.4e-5 in the worst case, where they all go one way; a tenth of it is required.
     const double relative = dtype == DType::f64 ? 1e-13 : 1e-6;
     const double absolute = dtype == DType::f64 ? 1e-13 : 1.5e-6;
     const Tensor y = test.run(inputs);
@@ -253,7 +253,7 @@ void check_groups(Device device) {
   });
 }
 
-// In some of the 50 steps one of the parameters has no gradient.
+// In some of the 50 steps one parameter has no gradient.
 TEST_CASE("SGD agrees with PyTorch over 50 steps", "[golden]") {
   check_sgd(Device{});
 }

@@ -24,7 +24,7 @@ struct Layer {
   bool starts_at_zero = false;
 };
 
-// Two tiles with an odd rest, four tiles, a bias, values that start at zero, one element.
+// Two tiles with an odd remainder, four tiles, a bias, values that start at zero, one element.
 const std::vector<Layer> kLayers = {
     {"small_weight", {5, 3}},      {"small_bias", {33}},          {"wide_weight", {3, 5461}},
     {"long_bias", {3 * 8192 + 1}}, {"zero_weight", {7, 9}, true}, {"zero_bias", {4}, true},
@@ -59,7 +59,7 @@ bool is_absent(std::size_t layer, int step) {
   return (layer == 1 && step % 4 == 1) || (layer == 2 && step == 7);
 }
 
-/// Gradients of `layer` in `step`, of a size that differs from step to step; in the first three those of the
+/// Gradients of `layer` in `step`, whose size differs from step to step; in the first three those of the
 /// one-element weight are 0.
 Values gradient_of(std::size_t layer, int step) {
   const std::int64_t n = kLayers[layer].shape.elements();
@@ -289,7 +289,7 @@ TEST_CASE("LAMB and LARS end at the same bits under every order of threads, and 
   check_repeatable(setting, make_lars(setting, {}));
 }
 
-TEST_CASE("LAMB and LARS refuse settings that make no sense, by name", "[optim]") {
+TEST_CASE("LAMB and LARS refuse invalid settings by name", "[optim]") {
   Layers model;
   ParameterArena arena(model, Device{});
   for (const double bad : {-1.0, std::nan(""), HUGE_VAL}) {

@@ -18,7 +18,7 @@
 namespace ringtape::test {
 namespace {
 
-TEST_CASE("the loss scale moves as torch.amp.GradScaler's, step by step", "[scaler]") {
+TEST_CASE("the loss scale follows torch.amp.GradScaler's, step by step", "[scaler]") {
   const SafetensorsFile file(std::string(RINGTAPE_TEST_DATA) + "/loss_scale.safetensors");
   const std::vector<double> overflows = file.load("overflows").to_doubles();
   on_every_device([&](Device device, const Stream& stream) {
@@ -151,7 +151,7 @@ TEST_CASE("a loss scaler goes on from its saved state", "[scaler]") {
   CHECK(second.scale().item() == 65536);
 }
 
-TEST_CASE("of several ranks each begins backward with the scale over their number", "[scaler]") {
+TEST_CASE("each of several ranks begins backward with the scale divided by the number of ranks", "[scaler]") {
   on_every_device([](Device device, const Stream&) {
     OneWeight model;
     ParameterArena arena(model, device, DType::f16);
@@ -176,7 +176,7 @@ TEST_CASE("of several ranks each begins backward with the scale over their numbe
     optimizer.zero_grad();
     backward(60);
     CHECK(arena.gradients().to_doubles()[0] == 60 * 512);
-    // A loaded scale.
+    // The same with a loaded scale.
     scaler.state()[0].tensor.copy_from(full({}, 64, DType::f32, device));
     scaler.loaded();
     optimizer.zero_grad();
@@ -185,7 +185,7 @@ TEST_CASE("of several ranks each begins backward with the scale over their numbe
   });
 }
 
-TEST_CASE("loss scalers refuse settings that make no sense", "[scaler]") {
+TEST_CASE("loss scalers refuse invalid settings", "[scaler]") {
   using Options = LossScalerOptions;
   OneWeight model;
   ParameterArena arena(model, Device{});

@@ -89,7 +89,7 @@ TEST_CASE("a loss scale of 2^124 and a small clipping norm lose no digits", "[sc
   }
 }
 
-TEST_CASE("a parameter is in one arena", "[nn]") {
+TEST_CASE("a parameter is in at most one arena", "[nn]") {
   const auto model = make_mlp({2, 3, 1});
   {
     const ParameterArena first(*model, Device{});

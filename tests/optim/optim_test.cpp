@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
+TEST_CASE("optimizers refuse invalid settings by name", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
   for (const double bad : {-1.0, std::nan(""), kInfinity}) {
@@ -58,12 +58,12 @@ TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
   CHECK(optimizer.learning_rate() == 0.01);
 }
 
-/// A group of the parameters of this name.
+/// A group of the parameters with this name.
 ParameterGroup named(const std::string& name) {
   return {.name = "only " + name, .contains = [=](const ArenaEntry& entry) { return entry.name == name; }};
 }
 
-TEST_CASE("parameter groups have their own rate and decay; what is in several has all their settings",
+TEST_CASE("parameter groups have their own rate and decay; a parameter in several has all their settings",
           "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
@@ -81,8 +81,7 @@ TEST_CASE("parameter groups have their own rate and decay; what is in several ha
   CHECK(model.b.to_doubles() == Values{3 - 0.25 * (1 + 3)});
 }
 
-TEST_CASE("a parameter group that contains nothing or sets what makes no sense is an error that names it",
-          "[optim]") {
+TEST_CASE("an empty parameter group or one with an invalid setting is an error that names it", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
   CHECK_THROWS_WITH(AdamW(arena, {}, {named("a"), named("head")}),

@@ -130,7 +130,7 @@ void check_resuming(const MakeOptimizer& make_optimizer, Device device) {
   }
 }
 
-/// Every optimizer by the settings that training runs have by default, and SGD without momentum.
+/// Every optimizer with the default settings of training runs, and SGD without momentum.
 void check_resuming(Device device) {
   for (const OptimizerKind& kind : optimizers()) {
     INFO(kind.name);

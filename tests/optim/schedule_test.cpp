@@ -60,7 +60,7 @@ TEST_CASE("rates for another batch", "[schedule]") {
   CHECK(suggested_warmup_steps(60000, 8192, 40) == 10);
 }
 
-TEST_CASE("schedules refuse what makes no sense", "[schedule]") {
+TEST_CASE("schedules refuse invalid settings", "[schedule]") {
   CHECK_THROWS_WITH(schedule::constant(-1),
                     ContainsSubstring("the rate must be finite and at least 0, found -1"));
   CHECK_THROWS_WITH(schedule::cosine(0.1, 0), ContainsSubstring("number of steps must be at least 1"));

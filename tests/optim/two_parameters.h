@@ -14,7 +14,7 @@ namespace ringtape::test {
 
 using Values = std::vector<double>;
 
-/// Two parameters whose gradients a test gives.
+/// Two parameters whose gradients a test sets.
 struct Two : Module {
   Two()
       : a(register_parameter("a", tensor_of({1, 2}, {2}))), b(register_parameter("b", tensor_of({3}, {1}))) {}
@@ -30,7 +30,7 @@ inline void add_gradient(const Tensor& parameter, const Values& gradient) {
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ParameterArena&)>;
 
-/// One of each kind with decay, and SGD with nothing.
+/// One optimizer of each kind with decay, and plain SGD.
 inline std::vector<MakeOptimizer> all_optimizers() {
   std::vector<MakeOptimizer> makers = {[](ParameterArena& arena) { return std::make_unique<SGD>(arena); }};
   for (const OptimizerKind& kind : optimizers()) {
