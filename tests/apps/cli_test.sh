@@ -9,13 +9,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/run" && cd "$work/run" || exit 1
 
-# Under AddressSanitizer an allocation of terabytes must fail as in other builds; its own warning is removed below.
+# Under AddressSanitizer an allocation of terabytes must fail as in other builds; the sanitizer's warning is removed below.
 export ASAN_OPTIONS=allocator_may_return_null=1
 
 # shellcheck source-path=SCRIPTDIR source=../support/checks.sh
 . "$support/checks.sh"
 
-# refuse TEXT PROGRAM ARGUMENTS...: the program must end with 1 or 2, print one line that holds TEXT on standard
+# refuse TEXT PROGRAM ARGUMENTS...: the program must end with 1 or 2, print one line that contains TEXT on standard
 # error, and leave no file behind.
 refuse() {
   local text=$1 status before
@@ -49,7 +49,7 @@ accept() {
   fi
 }
 
-# warn TEXT PROGRAM ARGUMENTS...: the program must end with 0, with a warning that holds TEXT.
+# warn TEXT PROGRAM ARGUMENTS...: the program must end with 0, with a warning that contains TEXT.
 warn() {
   timeout 600 "$bin/$2" "${@:3}" >"$work/out" 2>"$work/err" </dev/null
   local status=$?
@@ -79,7 +79,7 @@ refuse "--beta1: expected a number from 0 to below 1, found '1'" mnist --beta1 1
 refuse "--beta2: expected a number from 0 to below 1, found '-0.1'" mnist --beta2=-0.1
 refuse "found 'nan'" mnist --clip-value nan
 refuse "found '0'" mnist --clip-norm 1 --clip-norm-type 0
-# A flag without effect is not passed over: the result would not be what its value seems to say.
+# A flag without effect is an error: the result would not be what its value seems to say.
 refuse "--clip-each-micro-batch has no effect: expected --clip-norm with it" mnist --clip-each-micro-batch
 refuse "--beta1 0.5 has no effect: expected --optimizer adam, adamw or lamb with it" mnist --optimizer sgd --beta1 0.5
 refuse "--beta2 0.5 has no effect" mnist --optimizer lars --beta2 0.5
@@ -168,9 +168,9 @@ refuse "the data and --timeline both name './my.csv'" regression --data my.csv -
 refuse "the data and --timeline both name 'link.csv'" regression --data my.csv --timeline link.csv
 refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
 refuse "--checkpoint and --report both name 'k.json'" mnist --max-steps 1 --checkpoint k.json --report k.json
-expect "the data as they were" [ "$(wc -l <my.csv)" -eq 50 ]
+expect "the data keep their 50 lines" [ "$(wc -l <my.csv)" -eq 50 ]
 rm my.csv link.csv
-# Nothing is printed before all flags are known to be good.
+# Nothing is printed before all flags are known to be valid.
 while read -ra flags; do
   refuse "${flags[0]}" mnist --device cpu --max-steps 2 "${flags[@]}"
   cp "$work/out" "$work/refused"
@@ -191,17 +191,17 @@ refuse "--metrics: folder cannot be written: Is a directory" mnist --max-steps 1
 warn "No space left" mnist --device cpu --max-steps 1 --metrics /dev/full --save full.safetensors
 expect "the weights of a run whose metrics met a full disk" [ -s full.safetensors ]
 rm full.safetensors
-# What is written to already is not replaced, and lines do not overwrite each other.
+# A file that standard output is written to is not replaced, and lines do not overwrite each other.
 echo before >log
 "$bin/mnist" --device cpu --hidden 8 --max-steps 3 --quiet --metrics /dev/stdout >>log 2>"$work/err"
-expect "metrics behind what a file has" [ "$(sed -n 1p log) $(grep -c '^{' log) $(wc -l <log)" = "before 4 5" ]
+expect "metrics are appended to what a file holds" [ "$(sed -n 1p log) $(grep -c '^{' log) $(wc -l <log)" = "before 4 5" ]
 "$bin/mnist" --device cpu --hidden 8 --max-steps 3 --metrics /dev/stdout >log 2>"$work/err"
-expect "metrics beside the terminal's lines" [ "$(grep -c '^{"step":[123],.*}$' log) $(grep -c '^MNIST: 60000' log)" = "3 1" ]
+expect "metrics among the lines of the output" [ "$(grep -c '^{"step":[123],.*}$' log) $(grep -c '^MNIST: 60000' log)" = "3 1" ]
 rm log
 # A refused run does not replace existing files; a hard link names the same data.
 echo precious >kept.jsonl
 refuse "--graph" mnist --device cpu --max-steps 2 --graph --metrics kept.jsonl
-expect "the metrics file of before" [ "$(cat kept.jsonl)" = precious ]
+expect "the existing metrics file" [ "$(cat kept.jsonl)" = precious ]
 rm kept.jsonl
 seq 1 50 | sed 's/.*/&,&/' >my.csv
 ln my.csv hard.csv
@@ -265,11 +265,11 @@ accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
 small=(--device cpu --hidden 32 --max-steps 60)
 accept mnist --help
 cp "$work/out" shown
-# flag NAME: what --help says of a flag
+# flag NAME: what --help says about a flag
 flag() { grep -A1 -e "^  $1 " shown; }
-expect "words that a flag can be" grep -q '; expected none, linear or sqrt$' <(flag --lr-scaling)
-expect "words in another order than in the help" grep -q '; expected f32, bf16, f16 or auto$' <(flag --dtype)
-expect "words that the help names" [ "$(grep -c 'expected sgd\|expected constant' shown)" -eq 0 ]
+expect "the words that a flag accepts" grep -q '; expected none, linear or sqrt$' <(flag --lr-scaling)
+expect "the words, if the help has them in another order" grep -q '; expected f32, bf16, f16 or auto$' <(flag --dtype)
+expect "no list of words that the help names already" [ "$(grep -c 'expected sgd\|expected constant' shown)" -eq 0 ]
 rm shown
 accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
 expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")" -eq 0 ]
@@ -293,12 +293,12 @@ accept mnist "${small[@]}" --profile --profile-steps 3:5 --micro-batch 24 --sort
 cp "$work/out" shown
 expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one step:$' shown
 expect "64 samples as 24 + 24 + 16" grep -qE '^linear_relu +2 .* 0 +24x784 32x784 32$' shown
-expect "the rest of them" grep -qE '^linear_relu +1 .* 0 +16x784 32x784 32$' shown
+expect "the remaining 16" grep -qE '^linear_relu +1 .* 0 +16x784 32x784 32$' shown
 expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
 expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
-# On a terminal the progress and the curve keep to its width; without UTF-8 the curve is made of asterisks.
+# On a terminal the progress and the curve fit its width; without UTF-8 the curve is made of asterisks.
 COLUMNS=60 LC_ALL=C script -qec "'$bin/mnist' --device cpu --hidden 32 --max-steps 60" /dev/null </dev/null 2>&1 |
   sed 's/\x1b\[K//g' | tr '\r' '\n' | grep -aE '^(epoch .* step| +[0-9.]+ \|)' >shown
 expect "a curve of 10 lines" [ "$(grep -c '|' shown)" -eq 10 ]
@@ -322,7 +322,7 @@ expect "the flags" grep -q '"value": "2500"' <(grep -A1 '"name": "--batch-size"'
 expect "the tape as a picture" grep -q '>mse_loss</text>' t.svg
 accept regression --device cpu --batch-size 2500 --epochs 3 --report r.json --checkpoint k --resume
 expect "the losses of a run that is over" grep -q '"caption": "Loss"' r.json
-expect "steps of before" grep -q '"value": "21"' <(grep -A1 '"name": "steps, 21 of them before it was resumed"' r.json)
+expect "the steps before it was resumed" grep -q '"value": "21"' <(grep -A1 '"name": "steps, 21 of them before it was resumed"' r.json)
 expect "the time of this part" grep -q '"name": "time since it was resumed"' r.json
 accept mnist --device cpu --hidden 8 --max-steps 1 --report r.html --save-tape t.dot
 expect "the tape as a graph" grep -q '^digraph tape {$' t.dot
@@ -341,7 +341,7 @@ expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
 without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
 expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_times b.jsonl)" ]
 expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
-expect "other seeds, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
+expect "another seed, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
 
 accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --recipe lamb-8192
 accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --metrics e.jsonl
@@ -414,7 +414,7 @@ expect "100 times the batch, 10 times the rate" grep -qE '^ +1 +0\.00 +0\.1$' sh
 show --recipe lamb-8192
 expect "a recipe sets the batch and the epochs" grep -q '^120 steps of 8192 samples' shown
 show --recipe lamb-8192 --epochs 2 --warmup 3
-expect "a flag comes before the recipe" grep -q '^16 steps of 8192 samples' shown
+expect "a flag overrides the recipe" grep -q '^16 steps of 8192 samples' shown
 rm shown
 
 # ---- accumulation, step by step ---------------------------------------------------------------------------
@@ -565,7 +565,7 @@ gpt=(--layers 8 --width 256 --heads 8 --context 128 --vocabulary 1000)
 accept plan parallel --help
 accept plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --json plans.json
 cp "$work/out" "$work/text"
-expect "the text beside the file" grep -q '^tensor context pipeline ' "$work/text"
+expect "text as well as the file" grep -q '^tensor context pipeline ' "$work/text"
 if command -v python3 >/dev/null; then
   expect "plan parallel: all meshes, by their time" python3 -c '
 import json
@@ -605,7 +605,7 @@ cp "$work/out" shown
 expect "7 numbers of ranks as JSON, for each of 3 algorithms" [ "$(grep -c '"ranks":' shown)" -eq 21 ]
 accept "${scale[@]}" --ranks 8,8 --json -
 cp "$work/out" shown
-expect "a number of ranks given twice stands once" [ "$(grep -c '"ranks":' shown)" -eq 3 ]
+expect "a number of ranks given twice appears once" [ "$(grep -c '"ranks":' shown)" -eq 3 ]
 accept "${scale[@]}" --ranks-per-node 6 --max-ranks 100
 cp "$work/out" shown
 expect "whole nodes" grep -qE '^ +96 ' shown
@@ -690,7 +690,7 @@ expect "refused before the header" [ ! -s "$work/refused" ]
 printf '{"step":60,"loss":1}\n{"step":61,"loss":1}\n' >kept.jsonl
 refuse "--profile-steps 1:1: the run has none of these steps" "${run[@]}" --resume --max-steps 70 --profile \
   --profile-steps 1:1 --metrics kept.jsonl
-expect "the metrics of before" [ "$(wc -l <kept.jsonl)" -eq 2 ]
+expect "the existing metrics" [ "$(wc -l <kept.jsonl)" -eq 2 ]
 rm kept.jsonl
 # A full disk, simulated by a limit of 2 KiB for a file.
 before=$(cksum run/*)
@@ -737,10 +737,10 @@ done <<'FLAGS'
 FLAGS
 refuse "--beta1 was not set, found 0.5" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 --beta1 0.5
 refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
-# Another spelling, or the value that an optimizer has by itself, is no other value.
+# Another spelling, or an optimizer's own default, is not a different value.
 accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000 --beta1 0.90 --weight-decay 0
 
-# A file with other contents than metrics is not truncated, whatever follows its first records.
+# A file that contains anything but metrics is not truncated, whatever follows its first records.
 printf 'buy milk\n' >notes.txt
 printf 'buy milk' >line.txt
 printf '{"milk": 2}\n' >other.jsonl
@@ -753,7 +753,7 @@ for notes in notes.txt line.txt other.jsonl mixed.jsonl; do
 done
 printf '{"step":20,"loss":1}\n{"step":21}\n{"event":"done"}\n{"st' >half.jsonl
 accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 --metrics half.jsonl
-expect "cut off behind step 20" [ "$(head -n 1 half.jsonl)" = '{"step":20,"loss":1}' ]
+expect "cut off after step 20" [ "$(head -n 1 half.jsonl)" = '{"step":20,"loss":1}' ]
 expect "and continued" [ "$(sed 1d half.jsonl | grep -c '^{"event":"done"')" -eq "$(sed 1d half.jsonl | wc -l)" ]
 rm -r run
 
@@ -782,7 +782,7 @@ body = '"checkpoint": ' + json.dumps(checkpoint) + "}\n"
 open(name + ".json", "w").write('{"crc32": "%08x",\n' % zlib.crc32(body.encode()) + body)
 PYTHON
   then
-    echo "skipped: no Python here to write a checkpoint that lies"
+    echo "skipped: no Python here to write a checkpoint with an invalid epoch"
     break
   fi
   refuse "has an epoch that began after step" "${table[@]}" --resume --data moved.csv
@@ -829,7 +829,7 @@ refuse_early "expected one of them" mnist --device cpu --profile-steps 2:4
 refuse_early "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
 refuse_early "--sort device" mnist --device cpu --profile --sort device
 
-# A model that does not fit is refused before it is made, one that takes long is announced.
+# A model that does not fit is refused before it is created, and a large one is announced.
 refuse_early "out of memory on cpu: model 784-1-1048576-1048576-10 would take about 16 TiB" mnist --device cpu --hidden 1,1048576,1048576
 "$bin/mnist" --device cpu --hidden 1048576 >large 2>large.err </dev/null &
 large=$!
@@ -866,7 +866,7 @@ rm last.safetensors
 # A file that cannot be written during the run causes only a warning; the run and its weights are complete.
 if [ -w /dev/full ]; then
   "$bin/mnist" --max-steps 5 --metrics /dev/full --save kept.safetensors >"$work/out" 2>"$work/err" </dev/null
-  expect "a run whose metrics are lost ends well" [ $? -eq 0 ]
+  expect "a run whose metrics are lost ends with 0" [ $? -eq 0 ]
   expect "one warning" [ "$(grep -c "^warning: --metrics: /dev/full cannot be written: No space left on device" "$work/err")" -eq 1 ]
   expect "and its weights" [ -s kept.safetensors ]
   rm kept.safetensors
@@ -878,7 +878,7 @@ refuse "with --change-length it continues" mnist --max-steps 6 --hidden 8 --chec
 accept mnist --max-steps 6 --hidden 8 --checkpoint run --resume --change-length
 rm -r run
 
-# The same warm-up by another name, with which the length may change as well.
+# The same warm-up as a number, with which the length may change as well.
 constant=(regression --device cpu --hidden 8 --schedule constant --checkpoint run)
 accept "${constant[@]}" --max-steps 20 --warmup auto
 refuse "change freely with a number as --warmup, here 5" "${constant[@]}" --max-steps 40 --warmup auto --resume
@@ -889,7 +889,7 @@ refuse "--warmup was 5, found 10" "${constant[@]}" --max-steps 40 --warmup auto 
 accept "${constant[@]}" --max-steps 40 --warmup auto --resume --change-length
 rm -r run
 
-# Tables as other programs write them, packed and piped ones too.
+# Tables as other programs write them, also compressed and through a pipe.
 printf '"a, b","y"\n' >table.csv
 for i in {1..50}; do printf '"%d",+%d.5\r\n' "$i" $((3 * i)); done >>table.csv
 gzip -c table.csv >table.csv.gz
@@ -948,7 +948,7 @@ refuse "/dev/null is empty, expected the rows of --record-values" compare_runs a
 echo '{"step":1}' >bad.jsonl
 refuse "bad.jsonl: line 1 is no row of --record-values" compare_runs a.jsonl bad.jsonl
 refuse "--tolerance" compare_runs a.jsonl b.jsonl --tolerance -1
-# A run that stops and goes on has the rows of one that does not stop.
+# A resumed run has the rows of an uninterrupted one.
 six=(mnist --device cpu --hidden 32 --max-steps 6)
 accept "${six[@]}" --record-values whole.jsonl
 accept "${six[@]}" --checkpoint parts --checkpoint-every 3 --record-values parts.jsonl
@@ -978,7 +978,7 @@ accept gpt generate --model model --prompt "The king" --tokens 30 --seed 8
 { echo && cat "$work/out"; } >>"$work/both"
 accept gpt generate --model model --prompt "ROMEO:" --prompt "The king" --tokens 30 --seed 7
 cp "$work/out" "$work/text"
-expect "gpt generate: each of two texts as if it were written alone" cmp "$work/text" "$work/both"
+expect "gpt generate: each of two texts as if it were generated alone" cmp "$work/text" "$work/both"
 printf 'ROMEO:\nThe king\n' >prompts.txt
 accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
 cp "$work/out" "$work/text"
@@ -986,7 +986,7 @@ expect "gpt generate: prompts from a file" cmp "$work/text" "$work/both"
 printf '\xef\xbb\xbfROMEO:\r\nThe king\r\n' >prompts.txt
 accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
 cp "$work/out" "$work/text"
-expect "gpt generate: prompts from a file of Windows" cmp "$work/text" "$work/both"
+expect "gpt generate: prompts from a file with Windows line ends" cmp "$work/text" "$work/both"
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
@@ -1019,7 +1019,7 @@ refuse "the run had 8 steps, now it has 9" gpt train "${few[@]}" --max-steps 9 -
 accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 8 --schedule one-cycle
 refuse "--schedule one-cycle includes a warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup 2
 refuse "--recipe cannot be used with --from" gpt train --from model --recipe shakespeare-gpu
-# A folder by another name is the same model; a model is saved where another output fails.
+# A folder under another name is the same model; a model is saved even if another output fails.
 two=(--batch-size 4 --steps-per-epoch 12 --max-steps 2 --sample-tokens 0 --checkpoint from)
 accept gpt train --from model "${two[@]}"
 accept gpt train --from ./model "${two[@]}" --resume
@@ -1093,7 +1093,7 @@ expect "gpt train --help: what an epoch is" [ "$(grep -c 'passes over the' "$wor
 before=$(cksum model/*)
 (ulimit -f 8 && "$bin/gpt" train "${small[@]}" --sample-tokens 0 --tokenizer bytes --save-model model >"$work/out" 2>"$work/err")
 expect "gpt train: a model that cannot be written" grep -q '^error: model/model.safetensors: cannot write: File too large' "$work/err"
-expect "gpt train: the model of before" [ "$before" = "$(cksum model/*)" ]
+expect "gpt train: the existing model" [ "$before" = "$(cksum model/*)" ]
 refuse "more than the context of 16" gpt generate --model model --prompt "a prompt of many characters"
 printf 'ROMEO:\n\nThe king\n' >gap.txt
 refuse "gap.txt: line 2 is empty, expected a prompt in each line" gpt generate --model model --prompts gap.txt
@@ -1102,7 +1102,7 @@ refuse "--top-p: expected a number from 1e-09 to 1, found '0'" gpt generate --mo
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"
 refuse "config.json" gpt generate --model nowhere
-# What cannot be saved in the end is refused at the beginning.
+# A model that cannot be saved at the end is refused at the start.
 refuse "/dev/null/x: cannot make the folder" gpt train "${small[@]}" --save-model /dev/null/x
 refuse "transformers has no such model" gpt train "${small[@]}" --kv-heads 1 --save-model other
 refuse "--layers" gpt train --from model --layers 3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every program that computes, on two devices: each tensor of the tapes of a short training, the evaluation of a model and the
-# text that it writes must agree.
-#   tests/apps/devices_test.sh BIN_DIR [DEVICE [OTHER]]      without: cuda and cpu
+# The programs on two devices: each tensor of the tapes of a short training run (within 1e-5), the evaluation of a model and
+# the text that it generates must agree.
+#   tests/apps/devices_test.sh BIN_DIR [DEVICE [OTHER]]      default: cuda and cpu
 set -uo pipefail
 bin=$(cd "$1" && pwd)
 plays=$(cd "$(dirname "$0")/../.." && pwd)/text/tinyshakespeare/input.txt
@@ -38,7 +38,7 @@ same_output() {
   echo "same: $*"
 }
 
-head -c 3000 "$plays" >text  # a GPU model takes seconds for a kilobyte
+head -c 3000 "$plays" >text  # the GPU model takes seconds for a kilobyte
 small=(--text text --layers 2 --heads 2 --width 32 --context 32 --batch-size 8 --dropout 0.1 --warmup 0 --sample-tokens 0)
 same_tapes mnist --hidden 32 --optimizer sgd --batch-size 128 --micro-batch 64
 same_tapes regression --optimizer sgd

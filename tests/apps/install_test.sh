@@ -12,7 +12,7 @@ fail() {
   echo "failed: $*" >&2
   exit 1
 }
-# shown TEXT FILE: the file must hold the text.
+# shown TEXT FILE: the file must contain the text.
 shown() { grep -qF -- "$1" "$2" || fail "expected '$1' in: $(cat "$2")"; }
 
 cmake --install "$build_dir" --prefix "$work/prefix" >"$work/install.log"
@@ -32,8 +32,8 @@ spins() { env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$@" 
 expected=$(spins "$work/prefix/bin/mnist" --help)
 found=$(spins "$work/build/consumer")
 if [ -z "$expected" ]; then
-  if ldd "$work/prefix/bin/mnist" | grep -q libgomp; then fail "mnist told no GOMP_SPINCOUNT"; fi
-  echo "skipped: the OpenMP library here tells no GOMP_SPINCOUNT"
+  if ldd "$work/prefix/bin/mnist" | grep -q libgomp; then fail "mnist reported no GOMP_SPINCOUNT"; fi
+  echo "skipped: the OpenMP library here reports no GOMP_SPINCOUNT"
 fi
 if [ "$found" != "$expected" ]; then
   echo "failed: mnist says '$expected', and a program that links the library '$found'" >&2
@@ -43,7 +43,7 @@ fi
 # The installed files must not need the source tree.
 if grep -rlF "$source_dir" "$work/prefix/lib"*/cmake "$work/prefix/include"; then fail "the files above name the source tree"; fi
 # The only folder on the include path is the one above ringtape/, and headers include each other through it.
-[ "$(ls "$work/prefix/include")" = ringtape ] || fail "beside include/ringtape: $(ls "$work/prefix/include")"
+[ "$(ls "$work/prefix/include")" = ringtape ] || fail "expected include/ringtape alone, found: $(ls "$work/prefix/include")"
 if grep -rnE '#include "' "$work/prefix/include" | grep -v '#include "ringtape/'; then fail "the includes above"; fi
 if command -v python3 >/dev/null; then
   python3 -B "$source_dir/tests/docs/public_headers_test.py" "$work/prefix/include/ringtape"
@@ -63,12 +63,12 @@ shown "sum of squares: 1600 training and 400 test samples" out
 shown "batch 64 in micro-batches of 16, adamw at 0.01" out
 shown ", bf16" out
 shown "after 250 steps" out
-[ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl has not 250 steps"
+[ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl does not have 250 steps"
 shown '"event":"done"' metrics.jsonl
 shown "</html>" report.html  # the page's template is in the installed library
 shown '"caption": "Loss"' report.html
 [ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of step 250: $(ls checkpoints)"
-# Resumed from an earlier checkpoint the run has the same end.
+# A run resumed from an earlier checkpoint has the same metrics.
 rm checkpoints/step-000000000250.*
 grep -v seconds metrics.jsonl | sed 's/,"samples_per_s".*//' >whole
 run out "$work/build/train"
@@ -81,7 +81,7 @@ if [ ${#mpirun[@]} -gt 0 ]; then
   run out "${mpirun[@]}" -n 2 "$work/build/train"
   shown "2 ranks connected by MPI, 32 samples of a batch each" out
   shown "after 250 steps" out
-  [ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl of two ranks has not 250 steps"
+  [ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl of two ranks does not have 250 steps"
   shown "</html>" report.html
   [ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of two ranks: $(ls checkpoints)"
 fi

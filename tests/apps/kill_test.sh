@@ -17,7 +17,7 @@ fail() {
   exit 1
 }
 
-# The training loss of the whole last epoch, and its test.
+# The line of the last epoch: its training loss and its test.
 last_epoch() { grep '^epoch ' log | tail -n 1 | sed -E 's/ [0-9.]+ s$//'; }
 without_times() { sed -E 's/"(samples_per_s|tokens_per_s|mfu|seconds)":[^,}]+//g' "$1"; }
 
@@ -27,7 +27,7 @@ start() {
   child=$!
 }
 
-# kill_after SECONDS: kills $child then, unless it has ended by itself; prints which.
+# kill_after SECONDS: kills $child then; fails if it had already ended by itself.
 kill_after() {
   sleep "$1"
   kill -KILL "$child" 2>/dev/null
@@ -35,7 +35,7 @@ kill_after() {
   [ $? -eq 137 ]
 }
 
-# resumed FOLDER PROGRAM ARGUMENTS...: runs to the end, from the newest checkpoint of the folder if it has one.
+# resumed FOLDER PROGRAM ARGUMENTS...: runs the program to its end, from the newest checkpoint of the folder if it has one.
 resumed() {
   local has_one=""
   if compgen -G "$1/step-*.json" >/dev/null; then has_one=1; fi
@@ -80,7 +80,7 @@ killed_at_random_moments() {
 
   local i late again hits=0
   for ((i = 1; i <= $1; ++i)); do
-    # Kills earlier and earlier until one comes before the end of training; then up to two more before that.
+    # Kills earlier and earlier until one comes before the end of training; then kills the resumed run up to twice more.
     for ((late = 0; late < 20; ++late)); do
       rm -rf run killed.*
       start "${training[@]}" --checkpoint run --resume "${files[@]}"

@@ -5,14 +5,14 @@ support=$(cd "$(dirname "${BASH_SOURCE[0]}")/../support" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-# Not in the folder that all of Open MPI's programs of a user share: one that ends may remove it while another begins.
+# Open MPI's programs share one folder per user, which a program that ends may remove while another starts: use a separate one.
 export OMPI_MCA_orte_tmpdir_base=$work
 
 # shellcheck source-path=SCRIPTDIR source=../support/checks.sh
 . "$support/checks.sh"
 
-# run_ranks STATUS NUMBER PROGRAM ARGUMENTS...: a program of "$bin" on so many ranks, started by "${mpirun[@]}": output to out
-# and err; it must end with this status.
+# run_ranks STATUS NUMBER PROGRAM ARGUMENTS...: runs a program of "$bin" on NUMBER ranks with "${mpirun[@]}", output to out and
+# err; it must end with STATUS.
 # shellcheck disable=SC2154  # the test sets bin and mpirun
 run_ranks() {
   local status=$1 number=$2
@@ -21,8 +21,8 @@ run_ranks() {
   expect "$number ranks: $*: ends with $status" [ $? -eq "$status" ]
 }
 
-# same TOLERANCE FILE OTHER: two metrics files with the same steps, whose losses, norms and accuracies differ at most by so
-# much of their value.
+# same TOLERANCE FILE OTHER: whether two metrics files have the same steps, and losses, norms and accuracies that differ by at
+# most TOLERANCE times their value in OTHER.
 same() {
   paste -d '|' <(tr -d '{}"' <"$2") <(tr -d '{}"' <"$3") | awk -F '|' -v tolerance="$1" '
     function far(a, b) { return (a > b ? a - b : b - a) > tolerance * (b > 0 ? b : -b) }

@@ -5,8 +5,9 @@
                                                              number N on, counted from 0 (all: two hours or three)
     tests/dist/change_parallel.py --fits                     only checks that each change still finds its place in the sources
 
-A change removes a collective, a scale factor, an index of a part or a sum, or replaces it by the likely mistake. One that no
-test notices is listed, and the exit status is 1. The work is done on a copy of the source tree, on 2 and 4 ranks, and on 2 whose results come late.
+A change removes a collective, a scale factor, an index of a part or a sum, or replaces it with a likely mistake. A change that
+no test notices is listed, and the exit status is 1. The work is done on a copy of the source tree, on 2 and 4 ranks, and on 2
+whose results come late.
 """
 import argparse
 import os
@@ -30,7 +31,7 @@ UPDATE, STATE, READS, SLICES, REPLICAS = ("train/update.cpp", "train/training_st
                                           "nn/shard_layout.cpp", "dist/verify_replicas.cpp")
 TAGS = ["tensor", "zero", "stages", "context", "plan", "mesh", "ddp", "train", "ring", "slow_link", "every_mesh"]
 ALL = ",".join(f"[{tag}]" for tag in TAGS)
-# Where a change of a file most likely shows, for the sake of time.
+# The tests that most likely notice a change of a file; they run first, to save time.
 TAG_OF = {OPS: "[tensor]", SEQUENCE: "[tensor]", LAYERS: "[tensor]", LOSS: "[tensor]", EMBEDDING: "[tensor]", UNITS: "[zero]",
           EXCHANGE: "[zero]", RING: "[context]", CONTEXT: "[context]", PIPELINE: "[stages]", SCHEDULE: "[stages]",
           PARTS: "[stages]", STAGES: "[stages]", MESH: "[mesh]", BUFFERS: "[zero]", REDUCER: "[zero]",
@@ -40,7 +41,7 @@ TAG_OF = {OPS: "[tensor]", SEQUENCE: "[tensor]", LAYERS: "[tensor]", LOSS: "[ten
           "dist/ring_all_reduce.cpp": "[ring]", "dist/gather_text.cpp": "[slow_link]"}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
 
-# What is changed, the file, the text (its first occurrence), and what takes its place.
+# What is changed, the file, the text (its first occurrence), and its replacement.
 CHANGES = [
     ("mesh: data and context ranks are all", MESH, ": split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});",
      ": world_;"),
@@ -421,7 +422,7 @@ WAITS = [
     ("loss of the last stage", UPDATE, "pipeline_->comm().all_reduce(result.loss, ReduceOp::sum).wait();"),
     ("correct predictions of the last stage", UPDATE, "pipeline_->comm().all_reduce(result.correct, ReduceOp::sum).wait();"),
 ]
-# What takes the place of a text that more than .wait() is removed from.
+# The replacements of texts from which more than .wait() is removed.
 WITHOUT_WAIT = {
     "hook_->wait(*comm_);": "",
     "for (const Work& work : std::exchange(works_, {})) work.wait();": "works_.clear();",
@@ -442,7 +443,7 @@ WITHOUT_WAIT = {
     "  loss.wait();\n": "",
     "  correct.wait();\n": "",
 }
-# Operations whose results nobody waits for any more. The ranks whose results come late notice that soonest.
+# Operations whose results are no longer waited for. The ranks whose results come late notice that soonest.
 CHANGES += [(f"{what}: not waited for", file, text, WITHOUT_WAIT.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
 
 

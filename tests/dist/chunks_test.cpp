@@ -1,4 +1,4 @@
-// Two chunks of one stage: what data parallelism does for each of them alone.
+// Two chunks of one pipeline stage: what data parallelism does for each chunk separately.
 #include "dist/data_parallel.h"
 #include "nn/layers.h"
 #include "nn/stages.h"
@@ -51,7 +51,7 @@ TEST_CASE("chunks: one whose last backward was inside no_sync is reduced when th
     backward(*model.first);
     parallel.finish();
 
-    // Of 3 rows of r + 1 each, the mean over ranks r; of a bias the number of rows.
+    // A weight's gradient is 3 (r + 1), from 3 rows: the mean over ranks r. A bias's is the number of rows.
     const double mean = 3 * (comm->size() + 1) / 2.0;
     for (const auto& [name, parameter] : model.named_parameters()) {
       INFO(name);

@@ -35,7 +35,7 @@ done
 ranks 4 --operations all_reduce --min-bytes 1048576 --max-bytes 1048576 --iterations 3
 expect "busbw of all_reduce" awk '/^all_reduce/ { found = 1; d = $6 - 1.5 * $5; wrong = d < -0.0013 || d > 0.0013 } END { exit !found || wrong }' out
 
-# S is that of whole elements; the sizes asked for are 5 and 10 bytes of elements of 4.
+# The sizes are rounded down to whole elements: 5 and 10 bytes are requested, and an element has 4.
 ranks 2 --operations all_reduce --min-bytes 5 --max-bytes 10 --iterations 1 --json odd.json
 expect "the bytes of whole elements" [ "$(awk '/^all_reduce/ { print $2, $3 }' out | tr '\n' ';')" = "4 1;8 2;" ]
 expect "they are in the file" [ "$(grep -c '"bytes": [48]\b' odd.json)" -eq 2 ]
@@ -48,7 +48,7 @@ expect "a plain start is one rank" grep -q '^1 rank, one rank' out
 ranks 4 --trace-ring --svg ring.svg
 expect "6 steps" [ "$(grep -c '^step' out)" -eq 6 ]
 expect "rank 3 sends chunk 3 to rank 0 first" grep -qE '^step 0  add .*3 -> 0: chunk 3' out
-expect "in the end all have all" [ "$(tail -n 6 out | grep -cE 'rank [0-3] +all +all +all +all$')" -eq 4 ]
+expect "at the end all ranks have all chunks" [ "$(tail -n 6 out | grep -cE 'rank [0-3] +all +all +all +all$')" -eq 4 ]
 expect "what rank 0 sent" grep -q 'Rank 0 sent 24 elements: 2 (4 - 1) / 4 of 16' out
 expect "4 x 4 cells in 7 panels, a frame for each of 4 x 6 moves, and the background" [ "$(grep -c '<rect' ring.svg)" -eq 137 ]
 expect "the picture ends" grep -q '</svg>' ring.svg
@@ -56,8 +56,8 @@ expect "the picture ends" grep -q '</svg>' ring.svg
 # ---- launching ----------------------------------------------------------------------------------------------
 
 ranks 3 --show-launch
-expect "three ranks tell" [ "$(grep -c 'launcher  Open MPI' out)" -eq 3 ]
-expect "which they are" grep -q 'rank      2 of 3, local rank 2' out
+expect "three ranks report" [ "$(grep -c 'launcher  Open MPI' out)" -eq 3 ]
+expect "and their numbers" grep -q 'rank      2 of 3, local rank 2' out
 run 0 "$collectives" --show-launch
 expect "no launcher" grep -q 'launcher  none' out
 
@@ -77,14 +77,14 @@ expect "sizes" grep -q 'error: --min-bytes is 8' err
 run 1 "$collectives" --device cpu --max-bytes 68719476736 --dtype bf16
 expect "more than the machine's memory" grep -q 'error: --max-bytes is 68719476736: a rank needs 640 GiB, but' err
 run 1 "${mpirun[@]}" -n 1 "$collectives" --device cpu : -n 1 "$collectives" --device cpu --dtype f16
-expect "ranks with other flags" \
+expect "ranks with different flags" \
   grep -q "error: the ranks' flags differ: line 0 is --dtype f32 on rank 0, but --dtype f16 on rank 1" err
 run 2 "$collectives" --operations all_to_all
 expect "an unknown operation" grep -q 'error: --operations' err
 run 2 "$collectives" --comm-timeout 0
 expect "no time" grep -q 'error: --comm-timeout' err
 run 2 "$collectives" --comm-timeout nan
-expect "a time that is no number" grep -q 'error: --comm-timeout' err
+expect "a time that is not a number" grep -q 'error: --comm-timeout' err
 # shellcheck disable=SC2016 # the ranks' own variable
 run 1 "${mpirun[@]}" -n 2 bash -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 60; else exec "$@"; fi' - \
   "$collectives" --device cpu --comm-timeout 2

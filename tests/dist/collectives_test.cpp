@@ -28,7 +28,7 @@ Tensor zeros_on(const Communicator& comm, std::int64_t n, DType dtype) {
   return tensor_on(comm, std::vector<double>(static_cast<std::size_t>(n), 0.0), dtype);
 }
 
-/// All elements of all ranks in a row, of which rank r has counts[r].
+/// The elements of all ranks, one rank after the other; rank r has counts[r].
 std::vector<double> joined(const std::vector<std::int64_t>& counts) {
   std::vector<double> all;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
@@ -236,7 +236,7 @@ TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist][
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       INFO(name << ", " << name_of(dtype));
-      // Rank a sends rank b 3 a + b elements (of rank 0 to itself: none), then as many others.
+      // Rank a sends rank b 3 a + b elements (rank 0 sends itself none), then as many other elements.
       const auto elements = [](int from, int to) { return std::int64_t{3 * from + to}; };
       std::vector<Transfer> sends, receives;
       std::vector<std::vector<double>> expected;
@@ -262,7 +262,7 @@ TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist][
   }
 }
 
-TEST_CASE("exchange: a collective of another communicator does not wait until the receiver is ready",
+TEST_CASE("exchange: a collective of another communicator does not wait for the receiver to be ready",
           "[dist][stages]") {
   const auto world = all_communicators().front().communicator;
   if (world->size() == 1) return;
@@ -282,7 +282,7 @@ TEST_CASE("exchange: a collective of another communicator does not wait until th
   sent.wait();
 }
 
-TEST_CASE("operations under way together, waited for in another order", "[dist][collectives]") {
+TEST_CASE("operations in flight together are waited for in another order", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const int rank = comm->rank(), size = comm->size();
@@ -359,7 +359,7 @@ TEST_CASE("split", "[dist][collectives]") {
   }
 }
 
-TEST_CASE("barrier: nobody leaves before all have come", "[dist][collectives]") {
+TEST_CASE("barrier: no rank leaves before all have entered", "[dist][collectives]") {
   const auto now = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())

@@ -34,7 +34,7 @@ TEST_CASE("data parallel: gradients sent in 16 bits are close to the exact ones"
           for (std::size_t i = 0; i < one.arena.entries().size(); ++i) {
             const std::vector<double> exact = one.arena.entries()[i].tensor->grad().to_doubles();
             const std::vector<double> found = many.arena.entries()[i].tensor->grad().to_doubles();
-            // Each rank's part is rounded once, and each sum; parts may be larger than their mean.
+            // Each rank's part and each sum are rounded once; parts may be larger than their mean.
             const double bound = 4 * comm->size() * rounding_of(dtype) * largest_of(exact);
             check_close(found, exact, 0, bound);
             CHECK(found != exact);
@@ -127,13 +127,13 @@ TEST_CASE("data parallel: f16 is scaled by the largest gradient of all ranks, no
   }
 }
 
-TEST_CASE("data parallel: compression is to 16 bits", "[dist][ddp]") {
+TEST_CASE("data parallel: compression to anything but 16-bit floats is refused", "[dist][ddp]") {
   const Trainer trainer(Device{});
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::f32, false), Error);
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::i32, false), Error);
 }
 
-TEST_CASE("data parallel: compression is of f32", "[dist][ddp]") {
+TEST_CASE("data parallel: compression of anything but f32 is refused", "[dist][ddp]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const Trainer trainer(comm->device());
@@ -191,7 +191,8 @@ TEST_CASE("data parallel: residuals go through a file, and their mean to other r
   resumed.hook->scatter_residuals(*comm, saved);
   bool differs = false;
   for (int i = 0; i < 5; ++i) {
-    const std::vector<double> found = resumed.reduce(comm->rank());  // first: it needs the residuals at once
+    const std::vector<double> found =
+        resumed.reduce(comm->rank());  // first, as it needs the residuals at once
     const std::vector<double> expected = uninterrupted.reduce(comm->rank());
     CHECK(found == expected);
     differs = without.reduce(comm->rank()) != expected || differs;

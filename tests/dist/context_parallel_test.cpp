@@ -92,7 +92,7 @@ std::vector<std::int64_t> some_tokens(std::int64_t first) {
   return tokens;
 }
 
-/// The loss by this rank's tokens, and backward. Of the targets some are ignored, in the first chunk and in
+/// Backward, and this rank's tokens' share of the loss. Some targets are ignored, in the first chunk and in
 /// the last.
 double backward(GPT& model, const LayerFactory& layers, DType dtype) {
   const TapeScope scope;
@@ -163,7 +163,8 @@ bool has_wholes(const Mesh& mesh) {
 
 }  // namespace
 
-TEST_CASE("context parallel: each token is of one rank, and all ranks' see equally many", "[dist][context]") {
+TEST_CASE("context parallel: each token belongs to one rank, and the ranks' tokens attend to equally many",
+          "[dist][context]") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     for (const std::int64_t chunk : {1, 4, 7}) {
       std::multiset<std::int64_t> tokens;
@@ -305,7 +306,7 @@ Trained train(TrainerOptions options, const std::string& optimizer = "sgd", doub
 
 }  // namespace
 
-TEST_CASE("context parallel: a run through the trainer is that of as many data ranks", "[dist][context]") {
+TEST_CASE("context parallel: a run through the trainer equals one on as many data ranks", "[dist][context]") {
   const auto comm = this_run();
   if (comm->size() % 2 != 0) return;
   const Trained expected = train({});
@@ -315,7 +316,7 @@ TEST_CASE("context parallel: a run through the trainer is that of as many data r
       TrainerOptions options;
       options.distribution.context_parallel = context;
       options.distribution.zero = zero;
-      options.distribution.check_replicas = zero < 3;  // refused: no values are equal
+      options.distribution.check_replicas = zero < 3;  // ZeRO 3 refuses it: no two ranks have the same values
       if (zero % 2 == 1) options.accumulation.micro_batch = 2;
       const Trained found = train(options);
       CHECK(found.test == Approx(expected.test).epsilon(1e-5));
@@ -326,7 +327,8 @@ TEST_CASE("context parallel: a run through the trainer is that of as many data r
   }
 }
 
-TEST_CASE("context parallel: so is one in which ranks divide layers too, or have stages", "[dist][context]") {
+TEST_CASE("context parallel: a run with tensor or pipeline ranks as well equals one on one data rank",
+          "[dist][context]") {
   const auto comm = this_run();
   if (comm->size() != 4) return;
   TrainerOptions layers, stages;
@@ -334,12 +336,12 @@ TEST_CASE("context parallel: so is one in which ranks divide layers too, or have
   layers.distribution.tensor_parallel = 2;
   layers.distribution.sequence_parallel = true;
   stages.distribution.pipeline_parallel = 2;
-  // Masks differ between data ranks. Here there is one, as where four ranks divide the layers alone.
+  // Masks differ between data ranks. Here there is one data rank, as with four tensor ranks.
   TrainerOptions one_data_rank;
   one_data_rank.distribution.tensor_parallel = 4;
   for (TrainerOptions* each : {&layers, &stages, &one_data_rank}) {
     each->distribution.check_replicas = true;
-    each->accumulation.micro_batch = 4;  // masks are a micro-batch's
+    each->accumulation.micro_batch = 4;  // masks depend on the micro-batches
   }
   const Trained plain = train({}), with_masks = train(one_data_rank, "lamb", 0.3);
   for (const TrainerOptions& options : {layers, stages}) {
@@ -357,7 +359,7 @@ TEST_CASE("context parallel: so is one in which ranks divide layers too, or have
   }
 }
 
-TEST_CASE("context parallel: a rank reads its tokens of each sample, and others' are counted once",
+TEST_CASE("context parallel: a rank reads its tokens of each sample; size and checksum are the whole data's",
           "[dist][context]") {
   std::vector<std::int32_t> x, y;
   for (std::int32_t i = 0; i < 3 * 12; ++i) x.push_back(i), y.push_back(100 + i);
@@ -372,7 +374,8 @@ TEST_CASE("context parallel: a rank reads its tokens of each sample, and others'
   CHECK(targets == std::vector<std::int32_t>{126, 127, 132, 133, 102, 103, 108, 109});
 }
 
-TEST_CASE("context parallel: what cannot be divided is an error that names the nearest", "[dist][context]") {
+TEST_CASE("context parallel: a length that cannot be divided is an error that names the nearest",
+          "[dist][context]") {
   const auto sequences = [](std::int64_t length) {
     const Tensor x = from_vector(std::vector<std::int32_t>(static_cast<std::size_t>(length)), {1, length});
     return std::make_shared<TensorDataset>(x, x);

@@ -174,7 +174,7 @@ TEST_CASE("data parallel: buckets are launched in order while backward goes on",
     const auto launch = [&](std::size_t entry) {
       return "launch at " + std::to_string(entries[entry].offset);
     };
-    // A layer's node completes its weight first, but its bias lies first in the arena.
+    // A layer's node completes its weight first, but the bias comes first in the arena.
     const std::vector<std::string> overlapped = {"4.weight", "4.bias", launch(0), launch(1),
                                                  "2.weight", "2.bias", launch(2), launch(3),
                                                  "0.weight", "0.bias", launch(4), launch(5)};
@@ -206,14 +206,14 @@ TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][dd
     CHECK(hook->launches == window * buckets);
     trainer.step();
   }
-  // Left without a backward that reduces, finish() reduces.
+  // If no backward of the window reduces, finish() does.
   {
     const auto scope = parallel.no_sync();
     trainer.whole(data);
   }
   parallel.finish();
   CHECK(hook->launches == 4 * buckets);
-  // A second call changes nothing.
+  // A second call reduces again, which leaves the means as they are.
   const std::vector<double> before = trainer.arena.gradients().to_doubles();
   parallel.finish();
   CHECK(hook->launches == 5 * buckets);
@@ -256,7 +256,7 @@ TEST_CASE("data parallel: ranks complete their gradients in different orders", "
   check_close(model.parameter("second.bias").grad().to_doubles(), {4 - of_first, 4 - of_first}, 1e-6);
 }
 
-TEST_CASE("data parallel: no_sync() restores what was, also after an exception", "[dist][ddp]") {
+TEST_CASE("data parallel: no_sync() restores the previous state, also after an exception", "[dist][ddp]") {
   const auto comm = this_run();
   std::vector<std::string> log;
   const auto hook = std::make_shared<RecordingHook>(log);
@@ -443,7 +443,7 @@ TEST_CASE("data parallel: a backward that fails half-way is reported to all rank
         {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
     if (fails) {
       CHECK_THROWS_AS(model.backward_half_way(comm->device(), true), Error);
-      // Of a branch whose bucket is not in flight: buckets in flight must not be written.
+      // It runs the branch whose bucket is not in flight: buckets in flight must not be written.
       const std::string again = error_of([&] {
         const TapeScope scope;
         sum((*model.first)(TwoBranches::input(comm->device()))).backward();
@@ -483,7 +483,7 @@ TEST_CASE("data parallel: gradients are clipped by the norm of the whole batch",
   check_same(many.arena, one.arena, false);
 }
 
-TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
+TEST_CASE("data parallel: its hooks are removed with it", "[dist][ddp]") {
   const auto comm = this_run();
   std::vector<std::string> log;
   const auto hook = std::make_shared<RecordingHook>(log);
@@ -548,7 +548,7 @@ TEST_CASE("data parallel: a second one of a 16-bit arena begins with what the fi
       expected = model.parameter("first.weight").to_doubles();
       sum(model(to(TwoBranches::input(comm->device()), DType::bf16))).backward();
       parallel.finish();
-      optimizer.step();  // gathers the copies alone: of the f32 values a rank has its slice
+      optimizer.step();  // gathers the copies alone: of the f32 values, each rank has its slice
     }
     const DataParallel second(model, arena, comm);
     for (std::size_t k = 0; k < 6; ++k) expected[k] -= static_cast<double>(1 + k % 3);

@@ -12,7 +12,7 @@
 #include "nn/gpt.h"
 #include "tests/support/catch.h"
 
-// Models for the tests of ranks that divide them.
+// Models for the tests of parallel training, and one-rank references.
 namespace ringtape::test {
 
 using Layers = std::shared_ptr<LayerFactory>;
@@ -70,7 +70,7 @@ std::vector<T> own_of(const std::vector<T>& x, std::int64_t batch, std::int64_t 
   return own;
 }
 
-/// Converts the parameters.
+/// Converts the parameters in place; they remain leaves and shards.
 inline void convert(Module& model, DType dtype, Device device) {
   for (const NamedParameter& parameter : model.named_parameters()) {
     Tensor& tensor = *parameter.tensor;
@@ -80,9 +80,9 @@ inline void convert(Module& model, DType dtype, Device device) {
   }
 }
 
-/// Adam (Kingma and Ba, 2015), which the library has in f32 only. Its eps is large beside rounding: a
-/// parameter whose gradient is mathematically zero, such as the bias of keys, would else take whole steps in
-/// the direction of its rounding.
+/// Adam (Kingma and Ba, 2015), which the library has in f32 only. Its eps is large compared with
+/// rounding: otherwise a parameter whose gradient is mathematically zero, such as the bias of keys, would
+/// take whole steps in the direction of its rounding errors.
 class AdamInF64 {
  public:
   explicit AdamInF64(Module& model) : model_(model) {}
@@ -130,7 +130,7 @@ inline double difference(const Values& found, const Values& expected) {
   return result;
 }
 
-/// The same of one tensor.
+/// The same for one tensor.
 inline double largest_difference(const std::vector<double>& found, const std::vector<double>& expected) {
   return difference({{"", found}}, {{"", expected}});
 }

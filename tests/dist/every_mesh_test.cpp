@@ -25,7 +25,7 @@
 namespace ringtape::test {
 namespace {
 
-/// A mesh, and how its ranks divide what is not in its sizes.
+/// A mesh, and the settings that its sizes do not contain.
 struct Way {
   MeshSizes mesh;
   bool sequence = false;
@@ -82,9 +82,9 @@ struct Problem {
   }
 };
 
-/// For each way a GPT with dropout, if one data rank has all masks, and one of Llama's shape.
-/// (Of a much narrower model even a tensor's largest gradient can be a sum that cancels, beside which its
-/// rounding is large.)
+/// For each way a GPT (with dropout if there is one data rank, which has all masks) and a Llama. (In a much
+/// narrower model even a tensor's largest gradient can be a sum that cancels, whose relative rounding error
+/// is large.)
 std::vector<Problem> problems_for(const Way& way) {
   TransformerOptions gpt;
   gpt.vocabulary = kVocabulary;
@@ -99,8 +99,8 @@ std::vector<Problem> problems_for(const Way& way) {
   return {{way.mesh.data == 1 ? with_dropout(gpt) : gpt, micro_batches}, {llama, micro_batches}};
 }
 
-/// One rank of a mesh that has a part of the model. In f32 an arena and DataParallel reduce gradients, which
-/// have no f64.
+/// One rank of a mesh, with its part of the model. In f32 an arena and DataParallel reduce the gradients; in
+/// f64, which these do not support, the test does.
 class Divided {
  public:
   Divided(const Problem& problem, const Way& way, const std::shared_ptr<Communicator>& world, DType dtype)
@@ -135,7 +135,7 @@ class Divided {
 
   Module& model() { return *model_; }
 
-  /// Gradients of all micro-batches; returns the loss of all.
+  /// Computes the gradients of all micro-batches; returns their loss.
   double backward() {
     manual_seed(7);  // of dropout
     loss_ = 0;
@@ -161,7 +161,7 @@ class Divided {
     return loss_of_all();
   }
 
-  /// Of the whole model, on the first rank; elsewhere nothing.
+  /// The gradients of the whole model, on the first rank; elsewhere empty.
   Values gradients() {
     if (!arena_) {
       return wholes([](const Tensor& parameter) { return parameter.grad(); });
@@ -207,7 +207,7 @@ class Divided {
     const std::int64_t own = std::ssize(tokens) / sequences;
     return copy_to(from_vector(tokens, {sequences, own}), mesh_.world()->device());
   }
-  /// So that the mean over the ranks is by all targets.
+  /// Divided so that the mean over the ranks is the mean over all targets.
   Tensor loss_of(const Tensor& logits, std::int64_t m) const {
     const Tensor targets = tokens_of(m, kTarget);
     const double ranks = mesh_.data_and_context()->size();

@@ -33,8 +33,8 @@ void write_process_id(int rank) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
-/// Rank 1 calls gather, scatter, all_gather or reduce_scatter with other arguments than the others. True
-/// where `way` is one of these.
+/// Rank 1 calls gather, scatter, all_gather or reduce_scatter with different arguments than the others.
+/// Returns whether `way` is one of these.
 bool fail_in_parts(const std::string& way, Communicator& comm) {
   const bool is_other = comm.rank() == 1;
   const DType dtype = is_other && way == "gather-dtype" ? DType::i32 : DType::f32;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Ranks that die, hang, leave or disagree: all ranks must end in time, with an error, and leave no process behind.
+# Ranks that die, hang, leave or disagree: all ranks must end in time, the run with an error, and leave no process behind.
 #   tests/dist/failures_test.sh FAILING_RANKS MPIRUN [ARGUMENTS OF MPIRUN...]
 set -uo pipefail
 support=$(cd "$(dirname "$0")/../support" && pwd)
 work=$(mktemp -d)
-cp "$1" "$work/failing_ranks" # a name of its own, by which its processes are found
+cp "$1" "$work/failing_ranks" # under a unique path, by which its processes are found
 shift
 mpirun=("$@")
 trap 'cat "$work"/*.pid 2>/dev/null | xargs -r kill -KILL 2>/dev/null; rm -rf "$work"' EXIT
@@ -54,7 +54,7 @@ fails() {
   judge "$way" $? $((SECONDS - start)) "$@"
 }
 
-# The error of a rank whose operation times out: rank, operation, elements, bytes.
+# late RANK: the error of a rank whose all_reduce times out.
 late() { echo "error: rank $1 of 4: all_reduce #1 \(sum of 1000 f32, 4000 bytes\) did not finish within $timeout s"; }
 
 # ---- rank 1 is silent -------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ late() { echo "error: rank $1 of 4: all_reduce #1 \(sum of 1000 f32, 4000 bytes\
 # mpirun ends the others after one has printed its error; below, without mpirun, all must print it.
 fails hang "$(late "[023]")"
 fails late-barrier "error: rank [03] of 4: barrier #1 .*: nothing came from rank 1, 2$"
-# A barrier with a time of its own. (On a busy machine it may be too short for others too.)
+# A barrier with a deadline of 1 s. (On a busy machine it may be too short for other ranks as well.)
 fails short-barrier "error: rank [023] of 4: barrier #1 .* did not finish within 1 s: nothing came from rank "
 
 # ---- rank 1 is gone ---------------------------------------------------------------------------------------
@@ -74,8 +74,8 @@ fails leave "$(late "[023]")|disconnect"
 
 # ---- rank 1 calls another operation -----------------------------------------------------------------------
 
-# differ OWN OTHERS: rank 1 compares its call with rank 0's and rank 2 its own with rank 1's; mpirun ends the others once one
-# has printed the error.
+# differ OWN OTHERS: the error of rank 1, which compares its call with rank 0's, or of rank 2, which compares its call with
+# rank 1's; mpirun ends the others once a rank has printed it.
 differ() { echo "error: (rank 1 of 4 called $1, but rank 0 called $2|rank 2 of 4 called $2, but rank 1 called $1)$"; }
 sum="all_reduce #1 \(sum of 1000 f32, 4000 bytes\)"
 
@@ -92,7 +92,7 @@ fails scatter-root "$(differ "scatter #1 \(.* root 1\)" "scatter #1 \(.* root 0\
 fails counts "error: rank (1 of 4 and rank 0|2 of 4 and rank 1) called all_gather #1 \(24 f32, 96 bytes\), but their counts .* differ"
 fails scatter-counts "error: rank (1 of 4 and rank 0|2 of 4 and rank 1) called reduce_scatter #1 \(sum of 24 f32, 96 bytes\), but their counts .* differ"
 
-# ---- the launcher does nothing: it is stopped, and cannot see that a rank is gone ---------------------------
+# ---- the launcher is stopped, and cannot see that a rank is gone ---------------------------------------------
 
 # all_ended PIDS...: none of the processes runs. (A stopped launcher does not reap them.)
 all_ended() {

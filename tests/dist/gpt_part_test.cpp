@@ -1,5 +1,5 @@
-// What the planner says that a rank's part of a GPT takes, and what it sends, beside the counts of real
-// updates.
+// The planner's estimates of the memory and the traffic of a rank's part of a GPT, compared with the counts
+// of real updates.
 #include <algorithm>
 
 #include "autograd/ops.h"
@@ -64,8 +64,8 @@ PipelineScheduleKind schedule_of(const Way& way) {
 
 GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
   TransformerOptions options;
-  // Positions so many that slices of ZeRO end within them, and tokens that tensor ranks cannot divide evenly:
-  // ranks with other parts must divide the positions alike all the same.
+  // So many positions that ZeRO's slices end within them, and a vocabulary that tensor ranks cannot divide
+  // evenly: ranks with different parts must still divide the positions alike.
   options.vocabulary = 203;
   options.context = 300;
   options.layers = 3;
@@ -230,7 +230,7 @@ class PartTrainer {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-/// Ways for this number of ranks: each feature alone and some together. Where kernels are slow every third.
+/// Ways for this number of ranks: each feature alone and some together. If kernels are slow, every third way.
 std::vector<Way> ways_for(int ranks) {
   std::vector<Way> ways;
   for (const int tensor : {1, 2, 4}) {
@@ -346,7 +346,7 @@ static void check_traffic(const std::vector<MeshTraffic::Group>& groups, const M
   }
 }
 
-TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is counted in an update",
+TEST_CASE("planner: memory and calls of a rank's part of a GPT agree with the counts of an update",
           "[dist][plan][bytes]") {
   const auto world = this_run();
   for (const Way& way : ways_for(world->size())) {
@@ -369,9 +369,8 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is count
     const auto passing = [](const BytesByCategory& bytes) {
       return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
     };
-    // Where buffers come and go, the peak of the total may be at another moment than that of activations.
-    // And chunks of three blocks in four parts differ by more than the formula, which has equal chunks,
-    // knows.
+    // If buffers are allocated and freed, memory in total may peak at another moment than activations. And
+    // the chunks of three blocks in four parts differ in size, where the formula assumes equal chunks.
     const bool has_buffers = problem.sharding.stage >= 2;
     if (!has_buffers && way.chunks == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
     const BytesByCategory highest = trainer.less_before(highest_without_workspace(recording));
@@ -379,7 +378,8 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is count
     const double total = static_cast<double>(expected.total());
     const bool has_exact_buffers = problem.sharding.stage != 2 && way.chunks == 1;
     CHECK(found < 1.05 * total);
-    CHECK(found > (has_exact_buffers ? 0.95 : 0.8) * total);  // ZeRO 2 has at most these buckets
+    CHECK(found >
+          (has_exact_buffers ? 0.95 : 0.8) * total);  // the estimate has ZeRO 2's largest number of buckets
   }
 }
 
@@ -447,7 +447,8 @@ class StageTrainer {
 
 }  // namespace
 
-TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run", "[dist][plan][bytes]") {
+TEST_CASE("planner: memory and messages of a stage of a GPT agree with the counts of a run",
+          "[dist][plan][bytes]") {
   const auto line = this_run();
   if (line->size() == 1) return;
   using enum PipelineScheduleKind;

@@ -1,4 +1,4 @@
-// The four ways to average gradients, side by side: which collectives each calls, and with how many bytes.
+// The ways to average gradients: which collectives each calls, and with how many bytes.
 #include "dist/data_parallel.h"
 #include "tests/dist/trainer.h"
 #include "tests/dist/zero_trainer.h"

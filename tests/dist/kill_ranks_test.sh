@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Kills or stops a rank of a training at a random moment, with mpirun running or stopped itself, so that it cannot clean up.
-# All ranks must end within the deadline and leave no process, each survivor that was not killed with an error about what it
-# waited for; the resumed training must end with the weights of an undisturbed one, bit for bit.
+# Kills or stops a rank of a training run at a random moment, with mpirun running or stopped itself, so that it cannot clean
+# up. All ranks must end within the deadline and leave no process, each surviving rank with an error about what it waited for
+# (if mpirun does not end it first); the resumed run must end with the weights of an undisturbed one, bit for bit.
 #   tests/dist/kill_ranks_test.sh RUNS BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
-# Each run trains in another of the ways below, or of MODES="PROGRAM FLAGS|PROGRAM FLAGS|..."; SEED=N repeats a course.
+# Each run trains with the next of the commands below, or of MODES="PROGRAM FLAGS|PROGRAM FLAGS|..."; SEED=N repeats a test.
 set -uo pipefail
 runs=$1
 bin=$(realpath "$2")
@@ -11,7 +11,7 @@ shift 2
 mpirun=("$@")
 RANDOM=${SEED:-$$}
 work=$(mktemp -d)
-cp "$bin/regression" "$bin/gpt" "$work/" # names of their own, by which their processes are found
+cp "$bin/regression" "$bin/gpt" "$work/" # under a unique path, by which their processes are found
 trap 'pkill -KILL -f "^$work/"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export OMPI_MCA_orte_tmpdir_base=$work # see app_test.sh
@@ -21,7 +21,7 @@ timeout=8 # of every operation of a disturbed run, in seconds; the other runs ha
 export OMP_NUM_THREADS=1
 regression="regression --epochs 4 --hidden 64,64,64 --batch-size 300"
 gpt="gpt train --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 40 --epochs 1 --warmup 5 --sample-tokens 0"
-# The first seven have every way to divide the work. .ci/run tries no more.
+# The first seven cover every way to divide the work; .ci/run tries only these.
 default="$regression|$gpt --context-parallel 4|$regression --zero 2"
 default+="|$gpt --tensor-parallel 2 --sequence-parallel --zero 3"
 default+="|$gpt --context-parallel 2 --pipeline-parallel 2 --micro-batch 2"
@@ -44,8 +44,8 @@ rank_of() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^OMPI_COMM_
 # ended PID: the process has ended. (A stopped launcher does not reap the ranks.)
 ended() { [ ! -e "/proc/$1/stat" ] || grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat" 2>/dev/null; }
 
-# Starts the ranks with these flags: $launcher. Waits until it has seen all of their processes, or their end: the array
-# $pids, by rank.
+# start FLAGS...: starts the ranks with these flags under mpirun, process $launcher. Waits until all ranks' processes are there
+# or mpirun has ended: the array $pids, by rank.
 start() {
   local pid rank
   "${mpirun[@]}" -n $ranks "$work/${training[0]}" "${training[@]:1}" --device cpu --optimizer adamw --checkpoint run --resume --checkpoint-every 9 \
@@ -62,7 +62,8 @@ start() {
   done
 }
 
-# end PIDS...: all of them end within a minute. A minute is for a busy machine: a rank that times out ends after $timeout s.
+# end PIDS...: whether all of them end within a minute. That allows for a busy machine: a rank that times out ends after
+# $timeout s.
 end() {
   local deadline=$((SECONDS + 60)) pid
   for pid in "$@"; do
@@ -74,7 +75,7 @@ end() {
 }
 
 # disturb SIGNAL LAUNCHER LENGTH: sends the signal to a rank of a running training, at a random moment of its first LENGTH
-# microseconds; false if that had ended by then, or before all ranks were seen.
+# microseconds; fails if training had ended by then, or before all ranks were seen.
 disturb() {
   local moment=$(($3 * (RANDOM * 32768 + RANDOM) / (1 << 30))) victim=$((RANDOM % ranks)) survivors rank
   start --comm-timeout $timeout
@@ -83,7 +84,7 @@ disturb() {
     wait $launcher
     return 1
   fi
-  # An mpirun that is stopped while it still connects the ranks does not recover.
+  # If mpirun is stopped while it connects the ranks, it does not recover.
   until [ "$2" = running ] || grep -q 'connected by MPI' out || ended $launcher; do sleep 0.02; done
   sleep "$(printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000)))"
   if [ "$2" = stopped ]; then kill -STOP $launcher 2>/dev/null; fi
@@ -130,7 +131,7 @@ for ((run = 1; run <= runs; ++run)); do
     lengths[$number]=$((($(date +%s%N) - before) / 1000)) # microseconds
     mv killed.safetensors "reference-$number.safetensors"
   fi
-  read -ra now <<<"${ways[(number + (run - 1) / ${#modes[@]}) % 4]}" # each mode in each of the ways, in turn
+  read -ra now <<<"${ways[(number + (run - 1) / ${#modes[@]}) % 4]}" # each command is disturbed in each way, in turn
   # Each time that training ends before it is disturbed, the next moment is earlier.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.safetensors

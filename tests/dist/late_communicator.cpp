@@ -23,8 +23,8 @@ class LateState : public Work::State {
   LateState(Call call, Work work, std::vector<Late> results)
       : call_(std::move(call)), work_(std::move(work)), results_(std::move(results)) {}
 
-  /// An all-reduce may be called for the other ranks' sake, and a gather of values that have changed since is
-  /// not used.
+  /// An all-reduce may have been called for the other ranks alone, and a gather of values that have changed
+  /// since is not used.
   ~LateState() override {
     if (has_waited_ || call_.operation == Operation::all_reduce || std::uncaught_exceptions() > 0) return;
     if (call_.operation == Operation::all_gather) {
@@ -57,7 +57,7 @@ Tensor copy_of(const Tensor& tensor) {
   return copy;
 }
 
-/// A tensor for the result of `output`, which becomes NaN (integers: -1).
+/// A copy of `output` for the result; `output` becomes NaN (integers: -1).
 Tensor instead_of(const Tensor& output) {
   Tensor arrived = copy_of(output);
   std::memset(output.raw(), 0xFF, static_cast<std::size_t>(output.bytes()));

@@ -44,7 +44,7 @@ const Layout kReplicated{}, kPartial{Layout::Kind::partial, 0};
 
 }  // namespace
 
-TEST_CASE("layouts: an operation's follows from those of its operands", "[dist][tensor][layout]") {
+TEST_CASE("layouts: the layout of a result follows from those of the operands", "[dist][tensor][layout]") {
   const auto comm = std::make_shared<SelfCommunicator>(Device{});
   Observed observed;
   const LayoutCheck& check = observed.check;
@@ -126,7 +126,7 @@ TEST_CASE("layouts: a recomputed segment's operations are checked, and its resul
     const LayoutCheck& check = observed.check;
     const Tensor divided = linear(input(), parameter(0)), second = parameter(1);
     const auto product = [&](const Tensor& x) { return linear(x, second); };
-    // What is recorded last is not what the segment returns.
+    // The operation recorded last is not the one whose result the segment returns.
     const auto two = [&](const Tensor& x) {
       const Tensor y = gelu(x);
       product(y);

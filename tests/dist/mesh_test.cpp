@@ -21,7 +21,7 @@ double sum_of_numbers(Communicator& comm, int world_rank) {
   return number.to_doubles()[0];
 }
 
-/// A rank of a world that is not there: it only notes how it is split.
+/// A rank of a simulated world: it only records how it is split.
 class FakeWorld : public Communicator {
  public:
   struct Split {
@@ -42,7 +42,7 @@ class FakeWorld : public Communicator {
   void do_barrier(const Call&, Seconds) override { is_not_there(); }
   std::shared_ptr<Communicator> do_split(const Call&, int color, int key) override {
     splits.push_back({color, key});
-    return std::make_shared<FakeWorld>(0, 2);  // one of several: a Mesh asks no more
+    return std::make_shared<FakeWorld>(0, 2);  // one of several: a Mesh uses nothing else
   }
 
  private:
@@ -95,7 +95,7 @@ TEST_CASE("mesh: it is drawn with a column for each place along the tensor dimen
 TEST_CASE("mesh: the communicators connect the ranks of a line", "[dist][mesh]") {
   const auto world = this_run();
   const int rank = world->rank(), ranks = world->size();
-  // All ranks along each dimension in turn, and two dimensions where the number is not a prime.
+  // All ranks along each dimension in turn; with four ranks, two dimensions.
   for (const MeshDimension dimension :
        {MeshDimension::tensor, MeshDimension::context, MeshDimension::data, MeshDimension::pipeline}) {
     MeshSizes sizes;

@@ -5,12 +5,12 @@
 using namespace ringtape;
 using namespace ringtape::test;
 
-// What only ranks on GPUs can get wrong: RINGTAPE_DIST_DEVICE=cuda.
+// Errors that only ranks on GPUs can make: RINGTAPE_DIST_DEVICE=cuda.
 
-TEST_CASE("NCCL: memory of an operation goes back as soon as its stream has waited", "[dist][nccl]") {
+TEST_CASE("NCCL: an operation's memory is freed as soon as its stream has waited", "[dist][nccl]") {
   const auto comm = this_run();
   if (comm->device().is_cpu()) return;
-  const MemoryScope scope(MemoryCategory::data);  // of which nothing is on its way from before
+  const MemoryScope scope(MemoryCategory::data);  // the category has no earlier operations in flight
   const auto live = [&] { return memory_stats(comm->device()).live_by_category[MemoryCategory::data]; };
   const std::size_t before = live();
   std::vector<Work> works;
@@ -35,7 +35,7 @@ TEST_CASE("NCCL: an operation that another stream waits for keeps its memory", "
     const StreamScope scope(other);
     work.wait();
   }
-  // What the first stream writes there now would come before the operation.
+  // If the memory were free, the first stream would write to it before the operation has run.
   const Tensor next = tensor_of(values_of(0, 1000), {1000}, DType::f32, comm->device());
   CHECK(next.to_doubles() == values_of(0, 1000));
   other.synchronize();

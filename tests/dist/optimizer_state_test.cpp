@@ -148,7 +148,7 @@ TEST_CASE("ZeRO: optimizer state that was scattered can be read at once", "[dist
       }
     }
     scatter_optimizer_state(*trainer.optimizer, *comm, whole);
-    // All of it at first: the sums below wait for all that was queued before them.
+    // All of it first: the sums below wait for everything that was queued before them.
     std::vector<std::pair<NamedTensor, std::vector<double>>> read;
     for (const NamedTensor& state : trainer.optimizer->state()) {
       read.emplace_back(state, state.tensor.to_doubles());
@@ -156,7 +156,7 @@ TEST_CASE("ZeRO: optimizer state that was scattered can be read at once", "[dist
     for (const auto& [state, found] : read) {
       const auto& [name, tensor] = state;
       INFO(name);
-      // Between the parameters of an arena and after them there is nothing to be set.
+      // The padding between and after the parameters of an arena is not set.
       CHECK(std::all_of(found.begin(), found.end(), [](double value) { return value == 3 || value == 0; }));
       const Tensor count = tensor_of({static_cast<double>(std::count(found.begin(), found.end(), 3))}, {1},
                                      DType::f32, comm->device());

@@ -9,7 +9,7 @@ mpirun=("$@")
 # shellcheck source-path=SCRIPTDIR source=app_test.sh
 . "$(dirname "$0")/app_test.sh"
 
-# ---- the numbers of one rank --------------------------------------------------------------------------------
+# ---- tensor and sequence parallelism: the numbers of one rank -----------------------------------------------
 
 "$root/tests/support/digits.sh" digits 2000 500
 head -c 20000 "$root/text/tinyshakespeare/input.txt" >plays.txt
@@ -17,15 +17,15 @@ mnist=(mnist --device cpu --data digits --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
 gpt=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --sample-tokens 0)
-# Reads lines: the program, a name, the ranks, how they divide the work, and flags that one rank has too. Trains so, and
-# expects the numbers of one rank, whose run the lines of a name share. (Without --quiet a run takes longer, as it measures
-# the machine's peak, of which its last line prints the share.)
+# Reads lines: the program, a name, the number of ranks, how they divide the work, and flags that one rank gets too. Trains
+# with these and expects the numbers of one rank, whose run is shared by the lines with its name. (Without --quiet a run takes
+# longer, as it measures the machine's peak for the last line that it prints.)
 expect_one_rank() {
   local program name number divide way arguments dividing
   while IFS='|' read -r program name number divide way; do
     read -ra arguments <<<"$way"
     read -ra dividing <<<"$divide --quiet"
-    # Under ZeRO 3 only stages with tied weights have values in common here.
+    # Under ZeRO 3 only stages with tied weights have values in common in these runs.
     [[ $divide == *"--zero 3"* && "$program $divide" != "gpt "*--pipeline-parallel* ]] || dividing+=(--check-replicas)
     local -n common=$program
     if [ ! -e "$program-$name.jsonl" ]; then
@@ -121,7 +121,7 @@ for zero in 1 2; do
   run_ranks 0 6 "${threes[@]}" --pipeline-parallel 2 --zero $zero --check-replicas --metrics found.jsonl
   expect "6 ranks in two stages, --zero $zero: the numbers of one rank" same 1e-4 found.jsonl threes.jsonl
 done
-# An epoch's last update has one sample: none for the second data rank.
+# An epoch's last update has one sample, so none for the second data rank.
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 31; ++i) print sin(i) "," cos(3 * i) "," sin(i) * cos(3 * i) }' >table.csv
 regression=(regression --device cpu --data table.csv --batch-size 12 --micro-batch 2 --hidden "8,8,8" --schedule constant --epochs 2)
 timeout 120 "$bin/regression" "${regression[@]:1}" --metrics table.jsonl >out 2>err </dev/null
@@ -136,7 +136,7 @@ for schedule in "afab" "interleaved --pipeline-chunks 2"; do
   expect "--pipeline-schedule $schedule has the bits of 1f1b" cmp other.safetensors 1f1b.safetensors
 done
 
-# ---- ZeRO 1 in 16 bits: a step gathers the 16-bit copies, and who needs the f32 values gathers these ------------
+# ---- ZeRO 1 in 16 bits: a step gathers the 16-bit copies, and readers of the f32 values gather these -------------
 
 half=("${mnist[@]}" "${sgd[@]}" --dtype bf16)
 run_ranks 0 2 "${half[@]}" --zero 1 --check-replicas
@@ -148,10 +148,10 @@ expect "--record-values with --zero 1 --dtype bf16 has the values of --zero 0" [
 
 # ---- ZeRO 3: the bits of ZeRO 2 ---------------------------------------------------------------------------
 
-# Of two data ranks the order of sums is the same: ranks, and ways to train.
+# With two data ranks the order of sums is the same. Each line: the number of ranks, and flags.
 while IFS='|' read -r number way; do
   read -ra arguments <<<"$way"
-  # Two data ranks alone have nothing in common under ZeRO 3.
+  # Two data ranks alone have no values in common under ZeRO 3.
   [ "$number" -eq 2 ] || arguments+=(--check-replicas)
   for stage in 2 3; do
     run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --quiet --zero $stage --save "zero-$stage.safetensors"
@@ -169,7 +169,7 @@ WAYS
 run_ranks 0 2 "${gpt[@]}" --zero 3 --micro-batch 2 --save reshard.safetensors
 run_ranks 0 2 "${gpt[@]}" --zero 3 --micro-batch 2 --no-reshard --memory-report --save kept.safetensors
 expect "--no-reshard has the bits of --zero 3" cmp kept.safetensors reshard.safetensors
-# Three units, two blocks and the rest, gathered once in each of two micro-batches.
+# Three units (two blocks and the rest), gathered once in each of two micro-batches.
 expect "--no-reshard gathers once a micro-batch" grep -qE '^all_gather +6 ' out
 for divide in --tensor-parallel --pipeline-parallel; do
   run_ranks 0 4 "${gpt[@]}" $divide 2 --zero 3 --checkpoint "sharded$divide" --checkpoint-every 10 --save undisturbed.safetensors
@@ -177,7 +177,7 @@ for divide in --tensor-parallel --pipeline-parallel; do
   run_ranks 0 4 "${gpt[@]}" $divide 2 --zero 3 --checkpoint "sharded$divide" --resume --save resumed.safetensors
   expect "--zero 3 with $divide is resumed with the same bits" cmp resumed.safetensors undisturbed.safetensors
 done
-# ---- files of any mesh for any other ------------------------------------------------------------------------
+# ---- files of one mesh, read on another ---------------------------------------------------------------------
 
 short=("${mnist[@]}" "${sgd[@]}" --momentum 0.9)
 run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --checkpoint run --checkpoint-every 10 --save two.safetensors
@@ -245,7 +245,7 @@ for row in "communication, tensor" "communication, pipeline"; do
   expect "each rank has a row for $row" [ "$(grep -c "\"thread_name\",.*\"name\":\"$row\"" stages.json)" -eq 4 ]
 done
 
-# ---- what the formulas say of a run -------------------------------------------------------------------------
+# ---- the formulas and the counts of a run --------------------------------------------------------------------
 
 for way in "--tensor-parallel 2" "--tensor-parallel 2 --sequence-parallel" "--context-parallel 2" "--pipeline-parallel 2 --micro-batch 4"; do
   # shellcheck disable=SC2086  # several flags
@@ -254,7 +254,7 @@ for way in "--tensor-parallel 2" "--tensor-parallel 2 --sequence-parallel" "--co
     expect "$way: the $row of --memory-report, counted and by formula" grep -qE "^$row +([0-9.]+) +\\1 +\\1$" out
   done
 done
-vocabulary=$(($(grep -o . plays.txt | sort -u | wc -l) + 1)) # with the ends of lines
+vocabulary=$(($(grep -o . plays.txt | sort -u | wc -l) + 1)) # and the line feed
 while IFS='|' read -r number way; do
   read -ra flags <<<"$way"
   run_ranks 0 "$number" "${gpt[@]}" "${flags[@]}" --clip-norm 0 --memory-report
@@ -272,7 +272,7 @@ WAYS
 
 # ---- what does not fit --------------------------------------------------------------------------------------
 
-# refused NUMBER TEXT PROGRAM ARGUMENTS...: ends with 1 and one line that has TEXT.
+# refused NUMBER TEXT PROGRAM ARGUMENTS...: ends with 1 and prints TEXT in one line.
 refused() {
   local text=$2
   run_ranks 1 "$1" "${@:3}"
@@ -294,7 +294,7 @@ refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nea
 refused 2 "run/step-000000000010.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
 refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x
 refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires: expected at most --zero 1 with it" "${mnist[@]}" --zero 3 --no-overlap
-# Ranks with other flags: one line that names both values.
+# Ranks with different flags: one line that names both values.
 while IFS='|' read -r first second text; do
   read -ra of_first <<<"$first"
   read -ra of_second <<<"$second"
@@ -338,7 +338,7 @@ run_ranks 2 2 "${mnist[@]}" --zero 1 --compress bf16
 expect "--compress with ZeRO: names the stage" grep -qF -- "--compress cannot be used with --zero: found --compress bf16 and --zero 1, expected one of them" err
 run_ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
 expect "--freeze is refused" grep -q -- '--tensor-parallel cannot be used with --freeze' err
-# What training refuses is not drawn.
+# A mesh or schedule that training refuses is not drawn.
 # shellcheck disable=SC2034  # named in the lines below
 small=(gpt train --device cpu --text plays.txt --heads 4 --width 32 --context 16 --steps-per-epoch 20 --epochs 1)
 while IFS='|' read -r number program arguments text; do

@@ -56,8 +56,9 @@ TEST_CASE("pipeline schedules: each chunk has each micro-batch once forward and 
   });
 }
 
-TEST_CASE("pipeline schedules: no stage waits for ever, and with equal times they wait as long as published",
-          "[dist][stages]") {
+TEST_CASE(
+    "pipeline schedules: no stage waits for ever, and stages that are equally fast idle as long as published",
+    "[dist][stages]") {
   for_each_shape([](PipelineScheduleKind kind, const PipelineShape& shape) {
     INFO(shape.stages << " stages, " << shape.micro_batches << " micro-batches, " << shape.chunks
                       << " chunks");

@@ -27,7 +27,7 @@
 namespace ringtape::test {
 namespace {
 
-/// Samples of each micro-batch: of several sizes, and of a number that 2, 3 and 4 stages do not all divide.
+/// The samples of each micro-batch: of two sizes, and seven of them, which 2, 3 and 4 stages do not divide.
 const std::vector<std::int64_t> kMicroBatches = {1, 2, 1, 2, 1, 1, 1};
 
 /// A kind of model of 8 units, and the loss of a micro-batch's samples.
@@ -135,7 +135,7 @@ struct Staged {
     pipeline = std::make_unique<Pipeline>(*model, stages(), line, PipelineOptions{.schedule = way.schedule});
   }
   const Stages& stages() const { return *owner->stages(); }
-  /// On every rank the sum of the losses.
+  /// Returns the sum of the losses, on every rank.
   double backward() {
     manual_seed(7);
     std::vector<Shape> shapes;
@@ -160,7 +160,7 @@ struct Staged {
     line->all_reduce(loss, ReduceOp::sum).wait();
     return loss.to_doubles()[0];
   }
-  /// Of the whole model, on rank 0; on the others the stage's own.
+  /// The values of the whole model on rank 0, of the own stage on the others.
   Values values(const std::function<Tensor(const Tensor&)>& of) const {
     std::vector<NamedTensor> own;
     for (const NamedParameter& parameter : model->named_parameters())
@@ -197,7 +197,7 @@ Values weights(Module& model) {
   return values_of_whole(model, [](const Tensor& parameter) { return parameter; });
 }
 
-/// Whether there are stages, and as many units as the way needs.
+/// Whether there are several stages, and enough units for them.
 bool fits(const Way& way) {
   const int ranks = this_run()->size();
   return ranks > 1 && ranks * way.chunks <= 8;
@@ -288,7 +288,7 @@ TEST_CASE(
       if (staged.line->rank() != 0) continue;
       Values expected = gradients(*whole.model);
       if (!staged.stages().copies().empty()) {
-        // Two stages' sums, not the micro-batches' one after the other.
+        // The sum of two stages' sums, not of the micro-batches in order.
         CHECK(difference({{"wte.weight", found[way.name]["wte.weight"]}},
                          {{"wte.weight", expected["wte.weight"]}}) < 1e-5);
         expected["wte.weight"] = found["1f1b"]["wte.weight"];
@@ -322,7 +322,7 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
   for (const Kind& kind : kinds()) {
     for (const Way& way : kWays) {
       for (const std::string name : {"SGD", "LAMB"}) {
-        // Schedules have equal gradients, to the bit.
+        // The schedules have the same gradients, to the bit.
         if (!fits(way) || way.schedule == PipelineScheduleKind::afab) continue;
         if (way.chunks > 1 && (kSlowKernels || name == "LAMB")) continue;
         INFO(kind.name << ", " << way.name << ", " << name);
@@ -366,11 +366,11 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
   }
 }
 
-TEST_CASE("pipeline: an order that is given takes the place of the schedule's", "[dist][stages]") {
+TEST_CASE("pipeline: an order of tasks that is given replaces the schedule's", "[dist][stages]") {
   const Way& way = kWays.front();
   if (!fits(way)) return;
   const int stages = this_run()->size();
-  // What the last stage does, "f0 b0 ...", and the gradients.
+  // Returns the tasks of the last stage, "f0 b0 ...", and the gradients.
   const auto run = [&](const PipelineOptions& options) {
     Staged staged(mlp(), way, DType::f32);
     Pipeline pipeline(*staged.model, staged.stages(), staged.line, options);
@@ -426,14 +426,15 @@ TEST_CASE("pipeline: an order that is given takes the place of the schedule's", 
         "through 1 chunks, each once");
 }
 
-TEST_CASE("pipeline: results and gradients between two stages have a communicator each", "[dist][stages]") {
+TEST_CASE("pipeline: results and gradients between two stages have separate communicators",
+          "[dist][stages]") {
   for (const Way& way : kWays) {
     if (!fits(way)) continue;
     INFO(way.name);
     Staged staged(mlp(), way, DType::f32);
     staged.connect(way);
     const auto all = staged.pipeline->communicators();
-    REQUIRE(all.size() == 4);  // with the stage before and the one after; no tied weights
+    REQUIRE(all.size() == 4);  // two with the previous stage and two with the next; no tied weights
     std::set<std::shared_ptr<Communicator>> different(all.begin(), all.end());
     different.erase(nullptr);
     const bool is_ring = way.chunks > 1;
@@ -495,8 +496,7 @@ TEST_CASE("pipeline: in evaluation the last stage has the output of one rank", "
   }
 }
 
-TEST_CASE("pipeline: on a GPU a result that was sent is released in the order of the stream",
-          "[dist][stages]") {
+TEST_CASE("pipeline: on a GPU a result that was sent is released in stream order", "[dist][stages]") {
   const auto line = this_run();
   if (line->device().is_cpu() || line->size() == 1) return;
   const Kind kind = kinds().front();
@@ -505,7 +505,7 @@ TEST_CASE("pipeline: on a GPU a result that was sent is released in the order of
   staged.model->eval();
   const NoGrad no_grad;
   const Tensor input = to(kind.input(0, DType::f32), line->device());
-  staged.pipeline->forward(input);  // what only the first batch allocates
+  staged.pipeline->forward(input);  // the first batch allocates more
   for (int batch = 0; batch < 3; ++batch) {
     const std::size_t before = memory_stats(line->device()).live;
     staged.pipeline->forward(input);
@@ -521,8 +521,8 @@ TEST_CASE("pipeline: tensors of all stages come to the first rank and back, step
     const auto line = this_run();
     const Staged staged(gpt("GPT", gpt_options()), way, DType::f32);
     const Stages& stages = staged.stages();
-    // Each parameter's number in the whole model is its moment and its count; the arena's order is the
-    // reverse.
+    // Each parameter's number in the whole model serves as its moment and its step count; the arena's order
+    // is the reverse.
     const auto number_of = [&](const std::string& name) {
       std::int64_t number = 0;
       while (stages.parameters()[static_cast<std::size_t>(number)].name != name) ++number;
@@ -577,7 +577,7 @@ TEST_CASE("pipeline: more stages than units are refused", "[dist][stages]") {
   CHECK(refusal(4, 2, 2) ==
         "--pipeline-parallel 4 --pipeline-chunks 2: the model has 2 units for 8 parts, expected no more "
         "parts than units, the nearest is --pipeline-parallel 2 without --pipeline-chunks");
-  // 3 stages would not divide the ranks that 4 divide.
+  // 3 stages would not divide a number of ranks that 4 divide.
   CHECK(refusal(4, 1, 3).ends_with("the nearest is --pipeline-parallel 2"));
   CHECK(refusal(4, 2, 7).ends_with("the nearest is --pipeline-parallel 2"));
   CHECK(refusal(2, 3, 4).ends_with("the nearest is --pipeline-chunks 2"));

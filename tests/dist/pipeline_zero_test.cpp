@@ -70,8 +70,8 @@ std::shared_ptr<const Dataset> text(std::int64_t samples) {
 }
 
 std::unique_ptr<Optimizer> make(const std::string& name, ParameterArena& arena) {
-  // With its usual eps the step of an element whose gradient is nearly 0 is all rounding.
-  // One of 0.1 shows in LARS where a norm is counted twice.
+  // With LAMB's usual eps the step of an element whose gradient is nearly 0 is all rounding. With an eps of
+  // 0.1 LARS shows a norm that is counted twice.
   if (name == "lars") return std::make_unique<Lars>(arena, LarsOptions{.eps = 0.1});
   if (name == "lamb") return std::make_unique<Lamb>(arena, LambOptions{.learning_rate = 0.01, .eps = 1e-3});
   const OptimizerKind& kind = optimizer_named(name);
@@ -139,7 +139,7 @@ class Grid {
   EvaluationResult evaluate() {
     return ringtape::evaluate(task, *model, how.dtype, how.micro_batch, mesh, pipeline.get());
   }
-  /// On rank 0; elsewhere empty.
+  /// The weights of the whole model, on rank 0; elsewhere empty.
   Weights weights() {
     std::vector<NamedTensor> all = gather_weights(*model, *arena, *comm());
     if (pipeline != nullptr && comm()->rank() == 0)
@@ -213,7 +213,7 @@ std::vector<int> stages_with(int data) {
   return all;
 }
 
-/// Both stages that have a parameter have the same bits of it.
+/// Checks that both stages that have a parameter have the same bits.
 void check_copies(Grid& grid) {
   if (grid.arena->has_all_values()) grid.arena->gather_values();
   for (const Pipeline::TiedPair& copy : grid.pipeline->copies()) {
@@ -233,7 +233,7 @@ void check_copies(Grid& grid) {
   }
 }
 
-/// --check-replicas finds equal values, and on both stages a value of tied weights that differs.
+/// Checks that --check-replicas accepts equal values, and on both stages finds a tied weight that differs.
 void check_replicas(Grid& grid) {
   const auto error = [&] {
     return error_of(
@@ -280,18 +280,18 @@ TEST_CASE("pipeline with data ranks: a GPT is trained as by one rank in every st
   }
 }
 
-TEST_CASE("pipeline with data ranks: ranks with other numbers of samples and micro-batches",
+TEST_CASE("pipeline with data ranks: ranks have different numbers of samples and micro-batches",
           "[dist][stages][zero][grid]") {
   for (const int stages : stages_with(2)) {
     const std::int64_t data = this_run()->size() / stages;
-    // One micro-batch more on the first ranks; of another size on them; no sample on the last ones.
+    // The first ranks have one more micro-batch, or a larger one; the last ranks have no sample.
     for (const auto& [samples, micro_batch] :
          {std::pair(3 * data + 1, std::int64_t{1}), {3 * data + 1, 2}, {1, 1}}) {
       for (int zero = 0; zero <= 3; ++zero) {
         if (kSlowKernels && (zero + samples + micro_batch) % 2 != 0) continue;
         const How how{.zero = zero, .samples = samples, .micro_batch = micro_batch};
         const auto forwards = [&](std::int64_t own) { return (own + micro_batch - 1) / micro_batch; };
-        // Stage 3 needs equal numbers of them.
+        // ZeRO 3 needs equal numbers of forwards.
         if (zero == 3 && forwards(samples / data) != forwards((samples + data - 1) / data)) continue;
         INFO(text_of(how, static_cast<int>(data)));
         check_same(train(this_run(), stages, how, 3), train_alone(how, 3));
@@ -300,7 +300,7 @@ TEST_CASE("pipeline with data ranks: ranks with other numbers of samples and mic
   }
 }
 
-TEST_CASE("pipeline with data ranks: other numbers of micro-batches through interleaved chunks",
+TEST_CASE("pipeline with data ranks: different numbers of micro-batches go through interleaved chunks",
           "[dist][stages][zero][grid]") {
   for (const int stages : stages_with(2)) {
     if (stages * 2 > 8) continue;
@@ -339,7 +339,7 @@ TEST_CASE("pipeline with data ranks: schedules have equal bits, and so have ZeRO
         CHECK(train(this_run(), stages, other).weights == found.weights);
       }
       if (this_run()->size() / stages > 2) continue;  // the order of three additions is the communicator's
-      for (const int zero : {1, 3}) {                 // as 0 and as 2: after all micro-batches, after each
+      for (const int zero : {1, 3}) {  // 1 reduces as 0 does, after all micro-batches; 3 as 2, after each
         CHECK(by_stage[zero].losses == by_stage[zero - 1].losses);
         CHECK(by_stage[zero].weights == by_stage[zero - 1].weights);
       }
@@ -433,7 +433,7 @@ TEST_CASE("pipeline with data ranks: buckets are reduced in the last micro-batch
         REQUIRE(launches.size() == buckets.size());
         CHECK(backwards.size() ==
               static_cast<std::size_t>(how.samples * stages / this_run()->size() * chunks));
-        // Each chunk's in one backward, the last chunk's first.
+        // A chunk's buckets are launched in one backward, the last chunk's first.
         std::vector<std::pair<const Span*, int>> rounds;
         for (const Span* const launch : launches) {
           const auto around = std::find_if(backwards.begin(), backwards.end(), [&](const Span* backward) {

@@ -9,30 +9,30 @@
 // Functions for tests that run on several ranks: every rank runs all tests, in the same order.
 namespace ringtape::test {
 
-/// The communicators to test, of all ranks: that of this run, and MPI with pieces of at most 7 elements, as
-/// if that were the limit of an int.
+/// The communicators to test, each of all ranks: this run's, and MPI in pieces of at most 7 elements, as if
+/// that were the largest int.
 struct NamedCommunicator {
   std::string name;
   std::shared_ptr<Communicator> communicator;
 };
 std::vector<NamedCommunicator>& all_communicators();
 
-/// The device of the ranks as a program's option names it: RINGTAPE_DIST_DEVICE, or the CPU.
+/// The ranks' device, as --device has it: RINGTAPE_DIST_DEVICE, or "cpu".
 std::string device_of_run();
 
-/// Whole numbers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
+/// Integers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
 inline double value_of(int rank, std::int64_t i) {
   return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
 }
 
-/// `n` elements of `rank`, from element `first` of its row on.
+/// `n` elements of `rank`, starting at its element `first`.
 inline std::vector<double> values_of(int rank, std::int64_t n, std::int64_t first = 0) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < n; ++i) values.push_back(value_of(rank, first + i));
   return values;
 }
 
-/// `op` of the elements of all ranks.
+/// The result of `op` over the elements of all ranks.
 inline std::vector<double> reduced(ReduceOp op, int world_size, std::int64_t n, std::int64_t first = 0) {
   std::vector<double> result = values_of(0, n, first);
   for (int rank = 1; rank < world_size; ++rank) {

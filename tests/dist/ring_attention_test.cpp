@@ -1,4 +1,4 @@
-// Attention among tokens that ranks divide, compared with one rank's.
+// Attention over tokens that ranks divide, compared with one rank's.
 #include "dist/ring_attention.h"
 
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ Result own_result(const Result& all, const Attention& call, const Communicator& 
 }
 
 std::vector<Attention> calls() {
-  // One token and an odd number in a chunk, several tiles, grouped queries, odd heads, masks.
+  // One token and an odd number of them in a chunk, several tiles, grouped queries, odd heads, masks.
   std::vector<Attention> all = {{2, 1, 2, 2, 3}, {1, 7, 4, 2, 5}, {2, 12, 4, 1, 8, 0.3}};
   if (kSlowKernels) return all;
   all.insert(all.end(), {{1, 150, 2, 1, 20}, {2, 64, 1, 1, 16, 0.5}, {1, 132, 3, 3, 128, 0.1}});
@@ -126,8 +126,8 @@ TEST_CASE("ring attention: bf16 rounds a result once for each chunk of keys", "[
     };
     std::vector<double> dout = rounded(call.dout(tokens));
     const Result exact = exact_for(dout), found = in_ring(call, comm, DType::bf16);
-    // A result is a mean of values (with dropout, of 1 / (1 - p) of some), the mean so far is rounded for
-    // each of at most 2 C chunks, and its weight does not grow after that.
+    // A result is a mean of values (with dropout, of some of them times 1 / (1 - p)). The mean so far is
+    // rounded for each of at most 2 C chunks, and its weight does not grow after that.
     const double most = std::pow(1 + 0x1p-8, 2 * comm->size()) - 1, largest = 2 / (1 - call.dropout);
     double off = 0;
     for (std::size_t i = 0; i < exact.out.size(); ++i) {
@@ -150,7 +150,7 @@ TEST_CASE("ring attention: bf16 rounds a result once for each chunk of keys", "[
   }
 }
 
-TEST_CASE("ring attention: a gradient that is there is added to", "[dist][context]") {
+TEST_CASE("ring attention: gradients are added to an existing gradient", "[dist][context]") {
   const auto comm = this_run();
   const Attention call{1, 4, 2, 1, 4};
   const std::int64_t own = 8, tokens = own * comm->size();
@@ -168,8 +168,9 @@ TEST_CASE("ring attention: a gradient that is there is added to", "[dist][contex
   CHECK(largest_difference(three.gradient, expected) < 1e-6);
 }
 
-TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and has 2 and 4",
-          "[dist][context][bytes]") {
+TEST_CASE(
+    "ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and holds 2 and 4",
+    "[dist][context][bytes]") {
   const auto comm = this_run();
   const std::uint64_t ranks = static_cast<std::uint64_t>(comm->size());
   const Attention call{2, 24, 4, 2, 8};
@@ -198,7 +199,7 @@ TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 
   if (ranks > 1) CHECK(comm->traffic().sent - before.sent == (2 * ranks - 1) * shard);
 }
 
-TEST_CASE("ring attention: counts its rank's part of two products forward and five backward",
+TEST_CASE("ring attention: counts the rank's part of two matrix products forward and five backward",
           "[dist][context]") {
   const auto comm = this_run();
   const Attention call{2, 24, 4, 2, 8};

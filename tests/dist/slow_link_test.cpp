@@ -46,7 +46,7 @@ double seconds_of(const Function& function) {
 
 }  // namespace
 
-TEST_CASE("slow link: an operation takes as long as the link says, at least", "[dist][slow_link]") {
+TEST_CASE("slow link: an operation takes at least as long as the link needs", "[dist][slow_link]") {
   const std::shared_ptr<Communicator> comm = slow_ranks();
   if (comm == nullptr) return;
   const int n = comm->size();
@@ -56,7 +56,7 @@ TEST_CASE("slow link: an operation takes as long as the link says, at least", "[
   CHECK(tensor.to_doubles() == reduced(ReduceOp::sum, n, 5000));
   CHECK(seconds_of([&] { comm->barrier(); }) >= 0.02);
 
-  // Of two concurrent exchanges the bytes are sent one after the other.
+  // The bytes of two concurrent exchanges are sent one after the other.
   const int next = (comm->rank() + 1) % n, previous = (comm->rank() + n - 1) % n;
   const Tensor out = tensor_of(values_of(comm->rank(), 5000), {5000}), in = empty({2, 5000});
   const double exchanges = seconds_of([&] {
@@ -69,7 +69,7 @@ TEST_CASE("slow link: an operation takes as long as the link says, at least", "[
   CHECK(in.alias({5000}, 5000).to_doubles() == values_of(previous, 5000));
 }
 
-TEST_CASE("slow link: a split keeps it", "[dist][slow_link]") {
+TEST_CASE("slow link: the parts of a split have it too", "[dist][slow_link]") {
   const std::shared_ptr<Communicator> comm = slow_ranks();
   if (comm == nullptr) return;
   const std::shared_ptr<Communicator> all = comm->split(0, -comm->rank());

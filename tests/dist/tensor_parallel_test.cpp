@@ -24,8 +24,8 @@
 namespace ringtape::test {
 namespace {
 
-/// A kind of model, with a batch: its inputs, and the loss of its outputs. Sizes are divisible by 1 to 4
-/// ranks where they must be, and not elsewhere.
+/// A kind of model, with the inputs of a batch and the loss of its outputs. Sizes are divisible by 1 to 4
+/// ranks only where they must be.
 struct Kind {
   std::string name;
   std::function<std::shared_ptr<Module>(const Layers&)> make;
@@ -104,7 +104,7 @@ double backward(const Kind& kind, Module& model, const LayerFactory& layers, DTy
   return loss.item();
 }
 
-/// What ParameterArena::sum_parts_of_gradients() does, for a model without an arena.
+/// The same as ParameterArena::sum_parts_of_gradients(), for a model without an arena.
 void sum_parts(Module& model, Communicator& comm) {
   for (const NamedParameter& parameter : model.named_parameters()) {
     if (shard_of(*parameter.tensor) == nullptr)
@@ -187,7 +187,7 @@ TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[
     const Values all = gradients(*divided, *comm);
     const auto alone = std::make_shared<SelfCommunicator>(Device{});
     if (comm->rank() == 0) CHECK(difference(all, gradients(*whole, *alone)) < 1e-12);
-    // What all ranks have as a whole has the same gradient on all of them, to the bit.
+    // An undivided parameter has the same gradient on all ranks, to the bit.
     for (const NamedParameter& parameter : divided->named_parameters()) {
       if (shard_of(*parameter.tensor) != nullptr) continue;
       INFO(parameter.name);
@@ -254,7 +254,7 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       own_arena.set_division(division_over(comm, kind.sequence));
       const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
         if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
-        // With a large eps its rates depend on the norms themselves, not only on their quotients.
+        // With a large eps LARS's rates depend on the norms themselves, not only on their quotients.
         if (name == "LARS") {
           return std::make_unique<Lars>(
               of, LarsOptions{.learning_rate = 0.01, .trust_coefficient = 1, .eps = 0.1});
@@ -284,7 +284,7 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
   }
 }
 
-TEST_CASE("tensor parallel: clipped in memory, gradients of what all ranks have are those of one rank",
+TEST_CASE("tensor parallel: clipped in memory, gradients of undivided parameters are those of one rank",
           "[dist][tensor]") {
   const auto comm = this_run();
   const Kind kind = gpt("GPT", gpt_options());
@@ -305,8 +305,7 @@ TEST_CASE("tensor parallel: clipped in memory, gradients of what all ranks have 
   }
 }
 
-TEST_CASE("tensor parallel: a sum over ranks in 16 bits rounds once for each rank but one",
-          "[dist][tensor]") {
+TEST_CASE("tensor parallel: a sum over n ranks in 16 bits rounds at most n - 1 times", "[dist][tensor]") {
   const auto comm = this_run();
   const NoGrad no_grad;
   for (const DType dtype : {DType::bf16, DType::f16}) {
@@ -343,7 +342,7 @@ TEST_CASE("tensor parallel: the gradient of cross-entropy is proportional to its
   check_close(gradient_for(3), expected, 1e-6, 1e-6);
 }
 
-TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong target is one everywhere",
+TEST_CASE("tensor parallel: no rank has all logits, and targets are ignored or refused on all ranks",
           "[dist][tensor]") {
   const auto comm = this_run();
   const Layers layers = layers_over(comm);
@@ -371,7 +370,7 @@ TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong targ
         }).find("embedding: token number 1 is outside of [0, vocabulary)") != std::string::npos);
 }
 
-TEST_CASE("tensor parallel: sequence parallelism divides tokens, and stores a part of the activations",
+TEST_CASE("tensor parallel: sequence parallelism divides tokens, and stores fewer activations",
           "[dist][tensor]") {
   const auto comm = this_run();
   const Kind kind = with_sequences(gpt("GPT", gpt_options()));
@@ -402,7 +401,8 @@ TEST_CASE("tensor parallel: sequence parallelism divides tokens, and stores a pa
   Tape::current().clear();
 }
 
-TEST_CASE("tensor parallel: what cannot be divided is an error that names the nearest", "[dist][tensor]") {
+TEST_CASE("tensor parallel: sizes that cannot be divided are errors that name the nearest number of ranks",
+          "[dist][tensor]") {
   const auto comm = this_run();
   if (comm->size() != 4) return;
   TransformerOptions options = gpt_options();

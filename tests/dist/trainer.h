@@ -20,8 +20,9 @@ inline std::shared_ptr<Communicator> this_run() {
   return all_communicators().front().communicator;
 }
 
-/// Samples, the same on all ranks; some targets are ignored. Most are of class 0: with equal numbers of each
-/// class the last bias's gradient would be a sum that cancels, beside which its rounding is large.
+/// Samples, the same on all ranks; with `ignored`, some targets are ignored. Most are of class 0: with equal
+/// numbers of each class the last bias's gradient would be a sum that cancels, with a large relative rounding
+/// error.
 struct Data {
   std::vector<double> x;
   std::vector<std::int64_t> targets;
@@ -54,7 +55,7 @@ inline std::vector<MicroBatch> shares_of(const std::string& kind, int world_size
   return shares;
 }
 
-/// A rank's samples in pieces.
+/// A rank's samples, cut into `pieces`.
 inline std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces) {
   std::vector<MicroBatch> result;
   for (std::int64_t i = 0; i < pieces && share.size > 0; ++i) {
@@ -96,7 +97,7 @@ struct Trainer {
   }
 };
 
-/// x itself, but its gradient is an error.
+/// Returns x; computing its gradient throws.
 inline Tensor fail_in_backward(const Tensor& x) {
   Tensor y = x.detach();
   Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });

@@ -12,7 +12,7 @@ mpirun=("$@")
 # ranks STATUS NUMBER PROGRAM ARGUMENTS...: run_ranks on the CPU.
 ranks() { run_ranks "$1" "$2" "$3" --device cpu "${@:4}"; }
 
-# ---- the same run with any number of ranks ------------------------------------------------------------------
+# ---- the same run with 1 to 4 ranks -------------------------------------------------------------------------
 
 "$root/tests/support/digits.sh" digits 2000 500
 flags=(--data digits --optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
@@ -21,7 +21,7 @@ expect "one process" [ "$(wc -l <one.jsonl)" -eq 11 ]
 for number in 1 2 3 4; do
   ranks 0 "$number" mnist "${flags[@]}" --metrics "$number.jsonl" --save "$number.safetensors"
   expect "$number ranks: the numbers of one process" same 1e-5 "$number.jsonl" one.jsonl
-  expect "$number ranks: no progress line, whose place is a terminal" [ "$(grep -c '[[:cntrl:]]' out)" -eq 0 ]
+  expect "$number ranks: no progress line, which only a terminal gets" [ "$(grep -c '[[:cntrl:]]' out)" -eq 0 ]
   expect "$number ranks: one of them reports" [ "$(grep -c 'test accuracy .* after 10 steps' out)" -eq 1 ]
 done
 ranks 0 3 mnist "${flags[@]}" --save again.safetensors
@@ -55,9 +55,9 @@ ranks 0 2 regression "${few[@]}" --data nine.csv --metrics 2.jsonl
 expect "2 ranks, 1 test sample: the numbers of one process" same 1e-5 2.jsonl few.jsonl
 head -n 6 table.csv >five.csv
 ranks 1 5 regression --data five.csv --batch-size 5
-expect "fewer samples than ranks" grep -q '4 training samples in an epoch, expected at least one for each of the 5 ranks' err
+expect "fewer samples than ranks is an error" grep -q '4 training samples in an epoch, expected at least one for each of the 5 ranks' err
 
-# Reduced after each micro-batch, of which one rank may have one more than another: 2 ranks have 2 and 1 of the
+# Gradients are reduced after each micro-batch, and one rank may have one micro-batch more than another: 2 ranks have 2 and 1 of the
 # last 3 samples, 3 ranks 2, 1 and 1 of the last 4.
 for samples in 27 28; do
   awk -v rows=$((samples + 6)) \
@@ -80,11 +80,11 @@ expect "resumed on three ranks: the last steps of one process" same 1e-5 resumed
 
 # ---- a timeline -------------------------------------------------------------------------------------------------
 
-# On a link this slow the buckets are still in flight when backward ends. 3 of 5 updates are recorded.
+# On such a slow link the buckets are still in flight when backward ends. 3 of 5 updates are recorded.
 flags=(--data digits --optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
 ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --profile-steps 2:4
 expect "a row for each rank" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-9.]+%$' out)" -eq 2 ]
-expect "what it is of" grep -q '^timeline of 3 updates written to trace.json' out
+expect "the number of updates" grep -q '^timeline of 3 updates written to trace.json' out
 events() { grep -c "$1" trace.json; }
 # after_launch: operations of backward that begin after a bucket of the same step was launched, on all ranks.
 after_launch() {
@@ -94,9 +94,9 @@ after_launch() {
 expect "two processes" [ "$(events '"process_name".*"name":"rank [01]"')" -eq 2 ]
 for rank in 0 1; do
   expect "rank $rank: 2 micro-batches in 3 updates" [ "$(events "\"backward\".*\"pid\":$rank")" -eq 6 ]
-  expect "rank $rank: every layer's part in it" [ "$(events "\"linear\(_relu\)*\",.*\"pid\":$rank")" -eq 12 ]
+  expect "rank $rank: every layer" [ "$(events "\"linear\(_relu\)*\",.*\"pid\":$rank")" -eq 12 ]
   expect "rank $rank: 2 buckets a window" [ "$(events "\"launch bucket\".*\"pid\":$rank")" -eq 6 ]
-  expect "rank $rank: the buckets on their way" \
+  expect "rank $rank: the buckets in flight" \
     [ "$(events "\"all_reduce #[0-9]*\".*\"pid\":$rank.*\"bytes\":200960")" -eq 3 ]
 done
 # After the last layer's bucket comes the backward of the first, with its ReLU: in 3 updates of 2 ranks.
@@ -128,7 +128,7 @@ for stage in 1 2 3; do
   # In stage 3 each of the two layers is a unit; backward does not read the first one's weight.
   expect "--zero $stage: traffic" grep -qE "^reduce_scatter +$((stage < 3 ? 1 : 2)) +0\\.19[45] +0\\.097$" out
 done
-# Two ranks add in one order only. The master weights of other ranks' slices are gathered before saving.
+# Two numbers have one order of addition. The master weights of other ranks' slices are gathered before saving.
 flags=(--data digits --hidden 64 --batch-size 96 --dtype f16 --schedule constant)
 ranks 0 2 mnist "${flags[@]}" --max-steps 10 --save plain.safetensors
 for stage in 1 2 3; do
@@ -154,7 +154,7 @@ ranks 0 1 mnist "${flags[@]}" --max-steps 6 --checkpoint sharded --resume
 ranks 0 3 mnist "${flags[@]}" --max-steps 9 --checkpoint sharded --resume --zero 3 --metrics resumed.jsonl
 expect "2 ranks in stage 3, one rank, 3 in stage 3: the last steps of one process" same 1e-5 resumed.jsonl <(tail -n +7 one.jsonl)
 ranks 2 2 mnist --zero 4
-expect "a stage that there is not" grep -q '^error: --zero: expected a number from 0 to 3, found .4.' err
+expect "a stage that does not exist" grep -q '^error: --zero: expected a number from 0 to 3, found .4.' err
 for way in "--check-replicas|--check-replicas: with --zero 3 no two of these ranks have the same values, expected --tensor-parallel, or --pipeline-parallel of a model with tied weights" \
   "--record-values values|--record-values: with --zero 3 no rank has the values between two updates" \
   "--eval-batch-size 3333|--zero 3: expected the same number of forwards on every rank, but of the 10000 test samples some of the 3 ranks run"; do
@@ -172,8 +172,8 @@ expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch cann
 
 # sent FILE STEP: bytes that a rank has sent in a step.
 sent() { sed -nE "s/^\{\"step\":$2,.*\"bytes_sent\":([0-9]+).*/\1/p" "$1"; }
-# 784 x 64 + 64 + 64 x 10 + 10 gradients, each parameter's a multiple of 64: 50,944, of which a rank of two sends all
-# once. In 16 bits that are 2 bytes less each; f16 needs 4 bytes for the largest of each of two buckets.
+# 784 x 64 + 64 + 64 x 10 + 10 gradients, each parameter's padded to a multiple of 64: 50,944. Each of two ranks sends that
+# number, in 16 bits with 2 bytes less per gradient; f16 also sends 4 bytes for the largest gradient of each of two buckets.
 sgd=(--data digits --optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --schedule constant --bucket-mib 0.002)
 flags=("${sgd[@]}" --max-steps 10 --micro-batch 24)
 ranks 0 2 mnist "${flags[@]}" --metrics plain.jsonl
@@ -198,11 +198,11 @@ expect "--compress f16: resumed with the same bits" cmp resumed.safetensors comp
 ranks 2 2 mnist --compress bf16 --zero 1
 expect "with ZeRO" grep -q '^error: --compress cannot be used with --zero' err
 ranks 2 2 mnist --compress int8
-expect "a dtype that there is not" grep -q "^error: --compress: expected none, bf16 or f16, found 'int8'" err
+expect "an unknown dtype" grep -q "^error: --compress: expected none, bf16 or f16, found 'int8'" err
 
 # ---- threads ------------------------------------------------------------------------------------------------
 
-# Without a binding every rank may use all cores, and the ranks divide them.
+# Without binding, every rank may use all cores, and the ranks divide them.
 cores=$(env -u OMP_NUM_THREADS nproc)
 for number in 1 2 3; do
   threads=$((cores / number > 0 ? cores / number : 1))
@@ -220,12 +220,12 @@ ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
 expect "a file that cannot be written" grep -q '^error: ' err
 ranks 2 2 mnist --bucket-mib 0
 expect "buckets of nothing" grep -q '^error: --bucket-mib' err
-expect "what all ranks find is said once" [ "$(grep -c '^error:' err)" -eq 1 ]
+expect "an error of all ranks is printed once" [ "$(grep -c '^error:' err)" -eq 1 ]
 ranks 2 2 mnist --slow-link 100
 expect "a link without a bandwidth" grep -q '^error: --slow-link: .*expected LATENCY_US,MBYTES_PER_S' err
 ranks 2 2 mnist --micro-batch 8 --sync-each-micro-batch --clip-norm 1 --clip-each-micro-batch
 expect "clipped gradients are reduced once" grep -q '^error: --.* cannot be used with' err
-# differ WHAT FLAGS OTHER_FLAGS: ranks 0 and 1 are started with other flags; both must be told what differs.
+# differ WHAT COMMAND OTHER_COMMAND TEXT OTHER_TEXT: ranks 0 and 1 run different commands; an error must name what differs.
 differ() {
   local what=$1 own other
   read -ra own <<<"$2"
@@ -241,7 +241,7 @@ differ "other programs" "mnist" "regression" "CRC-32" "CRC-32"
 for table in one two; do awk -v "shift=$table" 'BEGIN { for (i = 0; i < 40; ++i) print i "," (i * i) % 7 + (shift == "two") }' >$table.csv; done
 differ "other data" "regression --data one.csv" "regression --data two.csv" "the training data of 32 samples with the CRC-32" "of 32 samples"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
-expect "an error of rank 1 alone is said too" grep -q '^error: --max-steps' err
+expect "an error of rank 1 alone is printed" grep -q '^error: --max-steps' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err
 expect "--show-launch" grep -q 'none' out
 

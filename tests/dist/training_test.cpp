@@ -1,4 +1,5 @@
-// What a training run asks of its ranks: the results of an update, and those of an evaluation.
+// Training runs on several ranks: the results of an update and of an evaluation, the start and the end of a
+// run.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -49,7 +50,7 @@ Task numbers() {
   return regression_task("", data, data);
 }
 
-/// Next tokens as the classes. The model of these tests has four inputs: a 1 for the token.
+/// Next tokens as the classes. The model of these tests has four inputs: the token, one-hot.
 Task next_tokens(const std::shared_ptr<const Dataset>& data) {
   Task task = language_model_task("", data, data);
   task.prepare = [](const Tensor& tokens, DType) {
@@ -62,7 +63,7 @@ Task next_tokens(const std::shared_ptr<const Dataset>& data) {
   return task;
 }
 
-/// Sequences of different lengths, of which a rank can have more targets than another.
+/// Sequences of different lengths, so that one rank can have more targets than another.
 Task sentences() {
   std::vector<std::vector<std::int32_t>> sequences;
   for (std::int32_t i = 0; i < kSamples; ++i) {
@@ -74,7 +75,7 @@ Task sentences() {
   return next_tokens(std::make_shared<SequenceDataset>(sequences, kClasses, 7));
 }
 
-/// Windows of one text, which all have as many targets.
+/// Windows of one text, all with the same number of targets.
 std::shared_ptr<const Dataset> windows_of_text(std::int64_t length = 5) {
   std::vector<std::int32_t> ids;
   for (std::int32_t i = 0; i < kSamples + length; ++i) {
@@ -93,7 +94,7 @@ std::shared_ptr<Module> mlp(const std::shared_ptr<LayerFactory>& layers) {
   return make_mlp({4, 8, kClasses}, *layers);
 }
 
-/// With tied weights.
+/// A GPT with tied weights.
 std::shared_ptr<Module> gpt(const std::shared_ptr<LayerFactory>& layers) {
   const TransformerOptions shape{.vocabulary = kClasses, .context = 5, .layers = 2, .heads = 1, .width = 8};
   return std::make_shared<GPT>(shape, layers);
@@ -103,7 +104,7 @@ struct Results {
   double loss, correct, test_loss, test_accuracy;
 };
 
-/// One update on all samples, of which each rank has its part, and the evaluation after it.
+/// One update on all samples, divided among the data ranks, and the evaluation after it.
 Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = mlp, int zero = 0) {
   const std::shared_ptr<Communicator>& comm = mesh.data_and_context();
   const std::shared_ptr<Communicator>& line = mesh.along(MeshDimension::pipeline);
@@ -178,7 +179,7 @@ TEST_CASE("training: so do an update and an evaluation in two stages", "[dist][t
   }
 }
 
-TEST_CASE("training: clipping after each micro-batch is of a rank's own gradients, before their mean",
+TEST_CASE("training: clipping after each micro-batch clips the rank's own gradients, before their mean",
           "[dist][train]") {
   constexpr double kLimit = 0.01;
   const Task task = classes();
@@ -244,7 +245,7 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
   }
 }
 
-TEST_CASE("training: rank 0 alone checks whether what the program writes can be written", "[dist][train]") {
+TEST_CASE("training: rank 0 alone checks whether the program's files can be written", "[dist][train]") {
   int checks = 0;
   Task task = classes();
   task.make_model = [] { return make_mlp({4, 8, kClasses}); };
@@ -258,7 +259,7 @@ TEST_CASE("training: rank 0 alone checks whether what the program writes can be 
 }
 
 TEST_CASE(
-    "training: ranks that divide a batch have random numbers of their own, and those of a layer the same",
+    "training: ranks that divide a batch have different random seeds, and those that divide a layer the same",
     "[dist][train]") {
   Task task = classes();
   task.make_model_with = mlp;
@@ -292,7 +293,7 @@ TEST_CASE(
 
 TEST_CASE("training: all ranks wait while the first writes files", "[dist][train]") {
   const std::shared_ptr<Communicator>& ranks = all_communicators().front().communicator;
-  // The first rank's folder, under a name that all give.
+  // The first rank's folder, whose name all ranks use.
   const TemporaryFolder folder;
   const std::string own = folder.path();
   const Tensor letters = copy_to(
@@ -316,7 +317,7 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
   };
   CHECK(barriers() == 0);
   trainer.train();
-  // For the checkpoints after steps 2, 4 and 5, and for what it writes at the end. One rank waits for nobody.
+  // For the checkpoints after steps 2, 4 and 5, and for the files at the end. One rank alone does not wait.
   const bool is_alone = ranks->size() == 1;
   CHECK(barriers() == (is_alone ? 0u : 4u));
   trainer.wait_for_first();
@@ -324,7 +325,8 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
 }
 
 TEST_CASE(
-    "training: the memory formula of a rank's part of a GPT has the parameters, gradients and state of it",
+    "training: the memory formula of a rank's part of a GPT has its parameters, gradients and optimizer "
+    "state",
     "[dist][train][bytes]") {
   using enum MemoryCategory;
   const std::shared_ptr<Communicator>& world = all_communicators().front().communicator;
@@ -371,7 +373,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("training: the whole of a sharded model is another model, with its values", "[dist][train]") {
+TEST_CASE("training: the whole of a sharded model is a new model, with its values", "[dist][train]") {
   Task task = classes();
   task.make_model = [] { return make_mlp({4, 8, kClasses}); };
   TrainerOptions options;

@@ -50,7 +50,7 @@ struct How {
 
 std::unique_ptr<Optimizer> make(const std::string& name, ParameterArena& arena) {
   const std::vector<ParameterGroup> groups = {no_decay_below_two_dimensions()};
-  // With its usual eps the step of an element whose gradient is nearly 0 is all rounding.
+  // With LAMB's usual eps the step of an element whose gradient is nearly 0 is all rounding.
   if (name == "lamb") return std::make_unique<Lamb>(arena, LambOptions{.eps = 1e-3}, groups);
   const OptimizerKind& kind = optimizer_named(name);
   return kind.make(arena, kind.defaults, groups);
@@ -123,7 +123,7 @@ class GptTrainer {
     return mean.to_doubles()[0];
   }
 
-  /// On rank 0; elsewhere empty.
+  /// The whole model's weights, on rank 0; elsewhere empty.
   Weights weights() {
     Weights all;
     for (const auto& [name, tensor] : gather_weights(model, arena, *comm)) {
@@ -254,10 +254,10 @@ TEST_CASE("ZeRO 3: a rank never has more parameters than its shard and three uni
   }
 }
 
-TEST_CASE("ZeRO 3: a GPU has a shard and a unit at most when training begins", "[dist][zero]") {
+TEST_CASE("ZeRO 3: a GPU holds at most a shard and a unit when training begins", "[dist][zero]") {
   const auto comm = this_run();
   const Device device = comm->device();
-  if (!device.is_cuda() || comm->size() == 1) return;  // a CPU's memory is where the model is made
+  if (!device.is_cuda() || comm->size() == 1) return;  // on a CPU the model itself is created in this memory
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::size_t before = live_parameters(device);
     std::optional<GptTrainer> trainer;
@@ -288,7 +288,8 @@ TEST_CASE("ZeRO 3: each unit is gathered once for forward and once for backward"
   }
 }
 
-TEST_CASE("ZeRO 3 without resharding: all units at most, and only until backward", "[dist][zero]") {
+TEST_CASE("ZeRO 3 without resharding: a rank holds at most all units, and only until backward",
+          "[dist][zero]") {
   const auto comm = this_run();
   const Device device = comm->device();
   if (comm->size() == 1 || kSequences % comm->size() != 0) return;
@@ -321,7 +322,7 @@ TEST_CASE("ZeRO 3 without resharding: values that changed after a forward are ga
 
 namespace {
 
-/// A linear layer that notes how many gathers have been started where its forward begins and where backward
+/// A linear layer that records how many gathers have been started when its forward begins and when backward
 /// reaches it.
 class Watched : public Linear {
  public:
@@ -346,7 +347,7 @@ class Watched : public Linear {
 
 }  // namespace
 
-TEST_CASE("ZeRO 3: the gather of the next unit is under way while one is computed with", "[dist][zero]") {
+TEST_CASE("ZeRO 3: the gather of the next unit is in flight during the computation of one", "[dist][zero]") {
   const auto comm = this_run();
   if (comm->size() == 1) return;
   std::vector<std::uint64_t> noted;
@@ -400,7 +401,8 @@ TEST_CASE("ZeRO 3: a unit that is read after its gradients are complete is freed
   trainer.model.parameter("h.1.ln_1.bias").set_requires_grad(false);
   const std::size_t sharded = live_parameters(comm->device());
   trainer.step(0);
-  CHECK(live_parameters(comm->device()) <= sharded);  // less if a communicator still had a unit then
+  CHECK(live_parameters(comm->device()) <=
+        sharded);  // less if a communicator still held a unit when it was measured
   CHECK(sharded > before);
 }
 
@@ -412,8 +414,8 @@ TEST_CASE("ZeRO 3: a gather that backward did not use is waited for and freed", 
   DataParallel parallel(*model, arena, comm);
   const std::size_t sharded = live_parameters(comm->device());
   const int dropped = gathers_nobody_waited_for();
-  // No gradient of x is needed, so that backward does not read the first layer's weight, whose gather it has
-  // started while it computed with the second's.
+  // No gradient of x is needed, so backward does not read the first layer's weight, whose gather it started
+  // while it computed with the second layer's.
   sum((*model)(full({1, 32}, 1, DType::f32, comm->device()))).backward();
   parallel.finish();
   CHECK(live_parameters(comm->device()) == sharded);
@@ -422,7 +424,7 @@ TEST_CASE("ZeRO 3: a gather that backward did not use is waited for and freed", 
 
 namespace {
 
-/// Two modules of a Sequential that compute with one weight.
+/// A module of a Sequential that computes with its own weight, or with that of `owner`.
 class Scaled : public Module {
  public:
   explicit Scaled(Scaled* owner) {
@@ -466,7 +468,7 @@ TEST_CASE("ZeRO 3: a weight of two units is in memory for both", "[dist][zero]")
   check_close(results[1], results[0], 1e-6);
 }
 
-TEST_CASE("ZeRO 3: parameters are read in a forward of their unit only", "[dist][zero]") {
+TEST_CASE("ZeRO 3: reading a parameter outside of its unit's forward is an error", "[dist][zero]") {
   const auto comm = this_run();
   if (comm->size() == 1 || kSequences % comm->size() != 0) return;
   GptTrainer trainer(comm, {.stage = 3});

@@ -1,4 +1,4 @@
-// ZeRO where a backward fails, and options that are refused.
+// ZeRO after a failed backward, and options that it refuses.
 #include "autograd/ops.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
@@ -82,7 +82,7 @@ TEST_CASE("ZeRO: after a backward that failed, the next is refused and leaves no
   }
 }
 
-TEST_CASE("ZeRO: what does not fit is an error", "[dist][zero]") {
+TEST_CASE("ZeRO: options that do not fit are an error", "[dist][zero]") {
   const auto comm = this_run();
   const auto make = [&](const ArenaSharding& sharding, const DataParallelOptions& options) {
     const auto model = make_mlp({3, 4, 2});

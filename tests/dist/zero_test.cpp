@@ -80,7 +80,7 @@ std::size_t peak_of_gradients(Device device, const Body& body) {
 
 }  // namespace
 
-TEST_CASE("ZeRO: the weights of plain data parallelism", "[dist][zero]") {
+TEST_CASE("ZeRO: training gives the weights of plain data parallelism", "[dist][zero]") {
   const std::vector<Way> ways = {{"equal", 1, true, false},
                                  {"equal", 3, true, true},
                                  {"unequal", 3, false, true},
@@ -112,7 +112,7 @@ TEST_CASE("ZeRO: the same bits where the same numbers are added", "[dist][zero]"
   if (comm->size() > 2) return;  // the order of three additions is the communicator's
   for (const std::string optimizer : {"sgd", "adamw"}) {
     for (const int stage : {1, 2, 3}) {
-      // Stages 2 and 3 add up means, where the others take the mean of sums.
+      // Stages 2 and 3 sum the means of micro-batches, where the others take the mean of sums.
       const Way way{"unequal", stage == 1 ? 3 : 1, true, true};
       INFO("stage " << stage << ", " << optimizer);
       CHECK(train(comm, {.optimizer = optimizer}, stage, way).values ==
@@ -137,7 +137,7 @@ TEST_CASE("ZeRO: norms of every type are those of all ranks' gradients", "[dist]
   }
 }
 
-TEST_CASE("ZeRO: values are clipped in the own slices", "[dist][zero]") {
+TEST_CASE("ZeRO: clip_grad_value clips the rank's own slices", "[dist][zero]") {
   const auto comm = this_run();
   const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
   const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], 2);
@@ -185,7 +185,7 @@ TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelis
                 in_dtype(*trainer.arena.entries()[i].tensor, dtype).to_doubles();
             check_close(of_copy, values[i], rounding_of(dtype), 1e-7);
           }
-          if (comm->size() <= 2) CHECK(values == same.values());  // see "the same bits"
+          if (comm->size() <= 2) CHECK(values == same.values());  // see "the same bits" above
         }
       }
     }
@@ -304,7 +304,7 @@ TEST_CASE("ZeRO: finish() reduces what came after the last reduction, and once m
   check_same(results[2], results[0]);
 }
 
-TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
+TEST_CASE("ZeRO: the gradient of a parameter that a rank did not use counts as 0 there", "[dist][zero]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (const int stage : {1, 2}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -331,7 +331,7 @@ TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
         }
         // Two steps of the mean gradient: of the bias 1 on rank 0, of the weight [1, 2, 3] twice a window.
         const double share = 2.0 / comm->size();
-        // A rank that has not used "first" yet has the values of the others only in 16 bits.
+        // A rank that has not used "first" yet has the other ranks' values only in 16 bits.
         const Tensor copy = in_dtype(model.parameter("first.bias"), dtype);
         check_close(copy.to_doubles(), {first[0] - share, first[1] - share}, 2 * rounding_of(dtype), 1e-6);
         arena.gather_values();
@@ -389,7 +389,7 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   parallel.finish();
   CHECK(!model.parameter("first.bias").grad().defined());
 
-  // Backward reaches "first" before "second": no bucket can be sent until the end.
+  // Backward reaches "first" before "second": no bucket can be sent until the end of backward.
   arena.zero_grad();
   model.with_second = true;
   const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device());

@@ -20,7 +20,7 @@ struct ZeroOptions {
   std::string optimizer = "sgd";
   DType dtype = DType::f32;
   BucketSizes bucket_sizes = {512, 1024};  // slices begin and end within parameters
-  double clip_norm = 0;                    // 0: not
+  double clip_norm = 0;                    // 0: no clipping
   double clip_norm_type = 2;
   std::vector<std::int64_t> hidden = {16, 16};
 };
@@ -38,7 +38,7 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parame
   return kind.make(arena, settings, groups);
 }
 
-/// One rank's part of a training.
+/// One rank of a training run.
 class ZeroTrainer {
  public:
   ZeroTrainer(std::shared_ptr<Communicator> communicator, const ZeroOptions& how)
@@ -70,7 +70,7 @@ class ZeroTrainer {
     scaler ? scaler->backward(loss) : loss.backward();
   }
 
-  /// The gradients of these pieces of this rank's samples.
+  /// Computes the mean over the ranks of the gradients of these pieces of this rank's samples.
   void accumulate(const Data& data, const std::vector<MicroBatch>& pieces, bool no_sync) {
     std::int64_t own = 0;
     for (const MicroBatch& piece : pieces) own += data.counting(piece);
@@ -136,7 +136,7 @@ class ZeroTrainer {
   }
 };
 
-/// This rank's part of an arena in buckets of so many bytes.
+/// This rank's shard of an arena in buckets of `bucket_bytes`.
 inline ArenaSharding sharding_of(const Communicator& comm, int stage, std::int64_t bucket_bytes) {
   return {.stage = stage,
           .rank = comm.rank(),

@@ -11,7 +11,7 @@ using namespace ringtape::test;
 
 namespace {
 
-/// In how many calls the host waits while `body` runs.
+/// The number of calls in which the host waits while `body` runs.
 template <class Body>
 int waits_in(const Body& body) {
   const int before = gpu_model::host_waits();
@@ -19,7 +19,7 @@ int waits_in(const Body& body) {
   return gpu_model::host_waits() - before;
 }
 
-/// In a window of two micro-batches and its step, the third of three.
+/// The waits of a window of two micro-batches and its step, the third of three.
 int waits_of_window(const std::shared_ptr<Communicator>& comm, int stage) {
   ZeroTrainer trainer(comm, {.stage = stage, .optimizer = "adamw", .clip_norm = 1});
   trainer.parallel.promise_equal_ranks(true);
@@ -42,7 +42,7 @@ int waits_of_window(const std::shared_ptr<Communicator>& comm, int stage) {
   return waits;
 }
 
-/// In the third update of a run with six samples a rank.
+/// The waits of the third update of a run with six samples per rank.
 int waits_of_update(const std::shared_ptr<Communicator>& comm, int stage) {
   const std::int64_t samples = 6 * comm->size();
   manual_seed(3);

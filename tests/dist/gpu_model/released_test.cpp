@@ -1,5 +1,5 @@
-// Work::wait() lets go of an operation's tensors in the order of the stream, so their memory is free for what
-// comes next; without it they would be held until the operation is seen to be complete.
+// Work::wait() releases an operation's tensors in stream order, so that their memory is free for the next
+// operations; without it the tensors would be held until the operation is known to be complete.
 #include "autograd/ops.h"
 #include "core/memory.h"
 #include "nn/layers.h"
@@ -28,7 +28,7 @@ TEST_CASE("GPU model: what an update sends is released in the order of the strea
   }
 }
 
-TEST_CASE("GPU model: ZeRO 1: values that nobody reads after a step are released with their arena",
+TEST_CASE("GPU model: ZeRO 1: values that nothing reads after a step are released with their arena",
           "[dist][gpu_model]") {
   const auto comm = this_run();
   if (comm->device().is_cpu()) return;

@@ -59,7 +59,7 @@ TEST_CASE("slow link: bytes go one after the other, latencies together", "[slow_
   CHECK(seconds(link.send(start + std::chrono::seconds(7), latency, Seconds(1)) - start) == Approx(8.5));
 }
 
-TEST_CASE("slow link: what the flag may be", "[slow_link]") {
+TEST_CASE("slow link: invalid values of the flag are refused", "[slow_link]") {
   for (const char* text : {"", "100", ",", "100,", ",250", "100,250,1", "100,0", "100,-1", "-1,250", "a,250",
                            "100,b", "100, 250", "nan,250", "100,nan", "inf,250", "100,inf", "100,250x"}) {
     INFO(text);

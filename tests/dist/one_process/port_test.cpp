@@ -9,7 +9,7 @@
 
 using namespace ringtape;
 
-TEST_CASE("address: that of IPv6 is in brackets before its port, as NCCL_COMM_ID has it", "[launch]") {
+TEST_CASE("address: an IPv6 address is in brackets before its port, as NCCL_COMM_ID requires", "[launch]") {
   CHECK(with_port("node7", 29501) == "node7:29501");
   CHECK(with_port("10.0.0.7", 29501) == "10.0.0.7:29501");
   CHECK(with_port("fe80::1", 29501) == "[fe80::1]:29501");
@@ -27,7 +27,7 @@ TEST_CASE("address: that of IPv6 is in brackets before its port, as NCCL_COMM_ID
   }
 }
 
-TEST_CASE("port: one that somebody listens on is an error, and free again afterwards", "[launch]") {
+TEST_CASE("port: a port that a socket listens on is an error, and free again afterwards", "[launch]") {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   REQUIRE(descriptor >= 0);
   sockaddr_in address{};  // port 0: the system chooses one

@@ -57,7 +57,7 @@ TEST_CASE("launch: each launcher", "[launch]") {
   CHECK(torchrun.master_port == 29500);
 }
 
-TEST_CASE("launch: PMI's local rank comes from whoever knows it", "[launch]") {
+TEST_CASE("launch: PMI's local rank comes from any variable that has it, else it is the rank", "[launch]") {
   const Environment bare = with(kPmi, "MPI_LOCALRANKID", nullptr);
   check_launch(with(bare, "SLURM_LOCALID", "1"), Launcher::pmi, 2, 4, 1, true);
   check_launch(bare, Launcher::pmi, 2, 4, 2, true);
@@ -70,7 +70,7 @@ TEST_CASE("launch: Slurm counts inside a step alone, and last", "[launch]") {
   check_launch(joined(kPmi, kSlurm), Launcher::pmi, 2, 4, 0, true);
 }
 
-TEST_CASE("launch: two launchers that agree, and two that contradict", "[launch]") {
+TEST_CASE("launch: two launchers that agree, and two that contradict each other", "[launch]") {
   const Environment both = joined(kTorchrun, kOpenMpi);
   check_error(both, "two launchers contradict: torchrun says rank 5 of 8");
   check_error(both, "Open MPI says rank 3 of 4");

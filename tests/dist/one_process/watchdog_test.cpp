@@ -6,7 +6,7 @@
 
 namespace ringtape::test {
 
-TEST_CASE("watchdog: an operation that waits for others has no deadline", "[dist][watchdog]") {
+TEST_CASE("watchdog: an operation that is held has no deadline", "[dist][watchdog]") {
   Watchdog watchdog;
   Call call;
   call.operation = Operation::all_reduce;
