@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in stages: the tests, several ranks that share the GPU, MNIST, every program beside the CPU,
-# the CUDA Toolkit's memory and race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders,
-# the benchmarks beside PyTorch, Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
+# Everything that needs a GPU, in stages: the tests, several ranks that share the GPU, MNIST, every program compared with the
+# CPU, the CUDA Toolkit's memory and race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders,
+# the benchmarks, also against PyTorch, Nsight Compute on the kernels of a training step, and the docs' commands for Nsight.
 #
 #   tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]
 #
-# STAGE: one or more of those at the end of this file; all without. Each takes well under ten minutes, and `build` runs
-# before any other. --seconds: time for all, for a machine that is lent; a stage that may not end in time is not started.
-# --model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
+# STAGE: one or more of the stages at the end of this file; default: all. Each takes at most seven minutes on a GPU, and
+# `build` runs before the others. --seconds: the time for all stages, for a machine that is lent; a stage that may not end in
+# time is not started. --model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
 #
 # Writes one text file for each stage and summary.txt, which begins with the machine's description and ends with a
 # table of the stages: passed, FAILED, not run, or skipped with the reason. Ends with 0 only if no stage failed and none
-# was left out for want of time. Installs nothing.
+# was left out for lack of time. Installs nothing.
 set -uo pipefail
 usage() { echo "usage: tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]${1:+: $1}" >&2; exit 2; }
 model=
@@ -54,8 +54,8 @@ row() { # NAME RESULT SECONDS NOTE
 
 skip() { row "$1" skipped 0 "$2"; } # NAME REASON
 
-# stage NAME SECONDS COMMAND...: the output goes to OUTDIR/NAME.txt; what the command writes to $work/note goes into
-# the table. COMMAND is a function: it runs in a subshell with this script's variables.
+# stage NAME SECONDS COMMAND...: runs the command for at most SECONDS (on the model five times that). Its output goes to
+# OUTDIR/NAME.txt, and the text that it writes to $work/note goes into the table. COMMAND is a function: it runs in a subshell with this script's variables.
 stage() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2
@@ -129,10 +129,10 @@ run_tests() {
     echo "the tests did not see the GPU" >"$work/note"
     return 1
   fi
-  [ $status -eq 0 ] || return 1  # it is the number of failures, which may be 77
+  [ $status -eq 0 ] || return 1  # not $status: it is the number of failures, which may be 77
 }
 
-# checker TOOL: one of compute-sanitizer's tools over the tests of kernels, of which every named group must exist.
+# checker TOOL: runs the tests of kernels under one of compute-sanitizer's tools; every group must have a test.
 # tests/scripts/checker_groups_test.py compares the groups with the tests.
 checker() {
   local groups='[elementwise],[golden],[relu],[mse],[cross_entropy],[attention],[bias],[gemm],[reduce],[random],[optimizer]'
@@ -151,16 +151,16 @@ checker() {
     return 77
   fi
   local own=()
-  # Races of the vendor's kernels are not ours, and take long to look for.
+  # Races in the vendor's kernels are not ours, and checking for them takes long.
   if [ "$1" = racecheck ] && compute-sanitizer --help | grep -q -- --kernel-name; then own=(--kernel-name kernel_substring=ringtape); fi
   compute-sanitizer --tool "$1" "${own[@]}" --error-exitcode 9 --print-limit 20 "$build/bin/ringtape_tests" "$groups" || return 1
 }
 
-# The last test accuracy of each of the metrics files.
+# accuracies FILE...: the final test accuracy of each of these metrics files.
 accuracies() { grep -hoE '"event":"done","test_accuracy":[0-9.]+' "$@" | sed 's/.*://'; }
 
-# Two runs with one seed, which must agree but for times, a run with our own GEMM, a graph, and the accuracy of five seeds.
-# On the model, which is slow, 40 steps and no accuracy.
+# Two runs with one seed and a run with --graph, which must agree except for times, a run with our own GEMM, and the accuracy
+# of five seeds. On the model, which is slow, 40 steps and no accuracy.
 run_mnist() {
   local seed train=("$build/bin/mnist" --device cuda)
   if [ "$model" ]; then train+=(--max-steps 40); fi
@@ -203,14 +203,14 @@ run_mnist() {
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
-# Every program in short, on the GPU and on the CPU.
+# Short runs of every program, on the GPU and on the CPU.
 run_programs() {
   "$root/tests/apps/devices_test.sh" "$build/bin" cuda cpu || return 1
   grep -c '^same: ' "$out/programs.txt" | sed 's/$/ comparisons with the CPU agree/' >"$work/note"
 }
 
-# The table of --profile and the trace of --timeline have the GPU's activities: the kernels' times fill a part of the steps,
-# and at most all of them. Under --graph the kernels are those of the graph. On the model a small run.
+# Checks that the table of --profile and the trace of --timeline have the GPU's activities: the kernels' times fill a part of
+# the steps, and at most all of their time. With --graph the kernels are the graph's. On the model a small run.
 run_profile() {
   local flag found status notes="" sizes=(--hidden "1024,1024" --batch-size 512 --max-steps 40)
   if [ "$model" ]; then sizes=(--max-steps 10); fi
@@ -229,7 +229,7 @@ run_profile() {
 }
 
 # on_one_gpu RANKS COMMAND...: RANKS processes on the first GPU, with torchrun's environment variables, so that no MPI is
-# needed. NCCL refuses two ranks on one GPU of one machine; here each has a host id of its own, and they communicate over
+# needed. NCCL refuses two ranks on one GPU of one machine; here each has a different host id, and they communicate over
 # sockets. Shows the ranks' output; fails if one of them fails.
 on_one_gpu() {
   local ranks=$1 rank status=0 port=$((20000 + RANDOM % 20000)) pids=()
@@ -253,7 +253,7 @@ on_one_gpu() {
   return $status
 }
 
-# same_losses FILE OTHER: two metrics files of 10 steps, whose losses differ by 1e-5 of their value at most.
+# same_losses FILE OTHER: whether two metrics files of 10 steps have losses that differ by at most 1e-5 of their value.
 same_losses() {
   paste -d ' ' <(grep -oE '"loss":[0-9.e+-]+' "$1" | cut -d: -f2) <(grep -oE '"loss":[0-9.e+-]+' "$2" | cut -d: -f2) |
     awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > 1e-5 * $2) bad = 1 } END { exit bad || NR != 10 }'
@@ -269,7 +269,7 @@ run_ranks() {
   local ranks train=("$build/bin/mnist" --device cuda:0 --optimizer sgd --hidden 64 --batch-size 96 --max-steps 10)
   "${train[@]}" --metrics "$work/alone.jsonl" | tail -n 1 || return 1
   for ranks in 2 4; do
-    # 4 ranks take turns on the GPU: of the tests only the collectives'. (On the model ctest runs all, with a GPU each.)
+    # 4 ranks take turns on the GPU, so they run only the tests of collectives. (On the model ctest runs all, with a GPU each.)
     if [ $ranks -eq 2 ]; then on_one_gpu 2 "$build/bin/dist_tests" || return 1; fi
     if [ $ranks -eq 4 ] && [ ! "$model" ]; then on_one_gpu 4 "$build/bin/dist_tests" "[collectives],[nccl]" || return 1; fi
     on_one_gpu $ranks "$build/bin/collectives" --device cuda:0 --max-bytes 1048576 --iterations 1 || return 1
@@ -282,7 +282,7 @@ run_ranks() {
   echo "2 and 4 ranks on one GPU: tests, every collective, MNIST as on one rank" >"$work/note"
 }
 
-# Every version of every ladder, checked and timed.
+# Checks and times every rung of every ladder.
 run_ladders() {
   local ladder status=0 notes=""
   for ladder in transpose reduce norm softmax layer_norm attention gemm; do
@@ -345,13 +345,14 @@ run_ncu() {
   return $status
 }
 
-# lacks_permission FILE: it has blocks that begin with "FAILED:", and each tells that the performance counters are not ours.
+# lacks_permission FILE: whether it has blocks that begin with "FAILED:", and each says that the performance counters need
+# permission.
 lacks_permission() {
   awk '/^FAILED:/ { ++n } /ERR_NVGPUCTRPERM/ && n > 0 { told[n] = 1 }
     END { for (i = 1; i <= n; ++i) if (!(i in told)) exit 1; exit n == 0 }' "$1"
 }
 
-# The commands of the docs that need a profiler, unchanged.
+# Runs the commands of the docs that need a profiler, unchanged.
 run_docs() {
   if ! command -v nsys >/dev/null || ! command -v ncu >/dev/null; then
     echo "nsys or ncu was not found" >"$work/note"
@@ -368,7 +369,7 @@ run_docs() {
 
 # ---- main --------------------------------------------------------------------------------------------
 
-# Name, seconds at most, where it runs, function: the most telling first.
+# Name, seconds at most, where it runs, function; the most informative first.
 stages="
 build       300 everywhere build_all
 tests       120 everywhere run_tests

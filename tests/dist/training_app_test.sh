@@ -182,7 +182,7 @@ for dtype in bf16 f16; do
   ranks 0 2 mnist "${sgd[@]}" --max-steps 3 --compress "$dtype" --check-replicas
   extra=$([ "$dtype" = bf16 ] && echo 0 || echo 8)
   expect "--compress $dtype: bytes" [ $(($(sent plain.jsonl 5) - $(sent compressed.jsonl 5))) -eq $((2 * 50944 - extra)) ]
-  # Each rank's gradient is rounded by at most 2^-9 of its value, and each of two sums again.
+  # Each rank's gradient is rounded by at most 2^-8 of its value, and the sum again.
   expect "--compress $dtype: about the numbers of f32" same 1e-2 compressed.jsonl plain.jsonl
   expect "--compress $dtype: but not the same" [ "$(diff <(cut -d, -f3 plain.jsonl) <(cut -d, -f3 compressed.jsonl) | wc -l)" -gt 8 ]
 done

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the commands of the docs, so that none is stale.
+"""Runs the commands of the docs, so that stale ones are found.
 
   tests/docs/docs_commands.py BUILD_DIR [--mpirun "MPIRUN ARGUMENTS"] [--all | --gpu] [--page PAGE]
 
 Commands are the lines of the ```sh blocks of README.md, CONTRIBUTING.md and docs/, and the lines that begin with "$ " in
 their blocks of output. Each page gets an empty folder where build/release/bin is that of BUILD_DIR, and benchmarks, docs,
 scripts and tests are copies. A command has to end with 0 within LIMIT seconds. A definition (name=value, or a function)
-holds for the rest of its block. What cannot run as it stands has a row in TABLE. A command in running text, such as
+holds for the rest of its block. A command that cannot run unchanged has a row in TABLE. A command in running text, such as
 `build/release/bin/plan --help`, is not run: its program has to exist and to know the flags. The numbered lessons are left
-to tests/lessons, which runs them and compares their output.
+to tests/lessons, which runs their commands and compares the output.
 
---all runs as they stand the commands that Short cuts short, which takes minutes; --gpu runs those of Gpu, and no others.
+--all runs the commands of Short unchanged, which takes minutes; --gpu runs only the commands of Gpu.
 """
 
 import argparse
@@ -25,30 +25,30 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 300  # seconds, on a busy machine; on an idle one, a command without a row should take at most 5
+LIMIT = 300  # seconds, for a busy machine; on an idle one, a command without a row should take at most 5
 
 
 class Short:
-    """Takes long, and is shortened by added flags."""
+    """A command that takes long, and is shortened by added flags."""
 
     def __init__(self, flags):
         self.flags = flags
 
 
 class Elsewhere:
-    """Is run by another test or script: `file` must contain all of `words`."""
+    """A command that another test or script runs: `file` must contain all of `words`."""
 
     def __init__(self, file, *words):
         self.file, self.words = file, words
 
 
 class Gpu:
-    """Needs a GPU and a profiler: tests/gpu_check.sh runs it (--gpu)."""
+    """A command that needs a GPU and a profiler: tests/gpu_check.sh runs it (--gpu)."""
 
 
 # A command as on its page, without the comment after it. One that ends with "*" stands for all commands with that prefix.
 TABLE = {
-    # whole trainings
+    # whole training runs
     "build/release/bin/mnist": Short("--max-steps 2"),
     "build/release/bin/mnist --batch-size 8192 --micro-batch 512*": Short("--max-steps 2"),
     "build/release/bin/mnist --recipe lamb-8192": Short("--max-steps 2"),
@@ -103,10 +103,10 @@ TABLE = {
         Elsewhere("tests/dist/CMakeLists.txt", "add_executable(dist_tests "),
     "OMP_NUM_THREADS=1 TSAN_OPTIONS=*":
         Elsewhere("tests/dist/CMakeLists.txt", "TSAN_OPTIONS=ignore_noninstrumented_modules=1"),
-    # launchers that are seldom installed
+    # launchers that are rarely installed
     "torchrun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "torchrun"),
     "srun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "SLURM_STEP_ID"),
-    # a CUDA graph, which the GPU model has
+    # a CUDA graph, which needs a GPU or the GPU model
     "build/release/bin/mnist --device cuda --graph *": Elsewhere("tests/gpu_model/step_graph_test.py", "--print-graph --save-graph"),
     # profilers
     "nsys *": Gpu(),
@@ -132,7 +132,7 @@ class Command:
 
 
 def without_remark(line):
-    """The line up to a # that is in no quotes and that begins a word."""
+    """The line up to a # that is outside of quotes and begins a word."""
     quote = ""
     for i, letter in enumerate(line):
         if quote:
@@ -253,7 +253,7 @@ def main():
     parser.add_argument("--mpirun", default="")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--page", help="the end of a page's path: no others are looked at")
+    parser.add_argument("--page", help="check only pages whose path ends with this text")
     arguments = parser.parse_args()
 
     passed, failures, skipped, used = 0, [], [], set()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests docs_commands.py on pages of its own: errors that it must find, and pages that must pass."""
+"""Tests docs_commands.py on pages that the test writes: errors that it must find, and pages that must pass."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-// The programs that the docs quote (tests/docs/excerpts_test.py), run.
+// Runs the code that the docs quote (tests/docs/excerpts_test.py).
 #include <cmath>
 #include <memory>
 #include <string>
@@ -27,7 +27,7 @@
 namespace ringtape::test {
 namespace {
 
-/// Two layers, of which the second is the head.
+/// Two layers; the second is the head.
 class Classifier : public Module {
  public:
   Classifier() {
@@ -94,7 +94,7 @@ TEST_CASE("docs/optimizers.md: a parameter group's factor of the learning rate",
   const auto in_head = [](const ArenaEntry& entry) { return entry.name.starts_with("head."); };
   Lamb optimizer(parameters, {.learning_rate = 0.01, .weight_decay = 0.01},
                  {no_decay_below_two_dimensions(), {.name = "head", .contains = in_head, .lr_scale = 10}});
-  // An update of a matrix by LAMB is as long as the learning rate times the matrix' norm.
+  // LAMB's update of a matrix has the norm learning rate x the matrix's norm.
   const std::vector<float> body = model.parameter("body.weight").to_vector<float>();
   const std::vector<float> head = model.parameter("head.weight").to_vector<float>();
   optimizer.zero_grad();
@@ -127,7 +127,7 @@ TEST_CASE("docs/distributed.md: accumulation with DataParallel is the batch at o
     optimizer.step();
   };
 
-  // By SGD, whose step is as long as the gradient: Adam's first step would be the same for any divisor.
+  // SGD, whose step is proportional to the gradient: Adam's first step would be the same for any divisor.
   const SGDOptions options{.learning_rate = 1};
   const std::vector<float> expected = body_after_step<SGD>(options);
   manual_seed(2);

@@ -4,11 +4,11 @@
 Pages are README.md, CONTRIBUTING.md and all below docs/ and lessons/. Each of their ```cpp, ```cmake and ```html blocks has a
 marker on the line before it:
 
-    <!-- source: kernels/relu.cu -->             the lines stand in that file, in this order and without a gap;
+    <!-- source: kernels/relu.cu -->             the lines are in that file, in this order and without a gap;
                                                  a line "..." stands for lines that are left out
     <!-- new: kernels/tanh.h -->                 a walk-through's new file, which the tree must not have
-    <!-- insert: autograd/ops.h after "text" --> lines that a walk-through adds to a file, below the one that holds
-                                                 the text
+    <!-- insert: autograd/ops.h after "text" --> lines that a walk-through adds to a file, below the only line that
+                                                 contains the text
 
 Indentation common to all lines does not count.
 
@@ -33,7 +33,7 @@ def pages(root):
 
 
 def pieces(excerpt):
-    """The runs of lines between those that stand for what is left out."""
+    """The runs of lines between the lines "..."."""
     found = [[]]
     for line in textwrap.dedent(excerpt).splitlines():
         if line.strip() == LEFT_OUT:
@@ -44,7 +44,7 @@ def pieces(excerpt):
 
 
 def find(piece, lines, start):
-    """Where the piece ends in `lines`, at `start` or later; None where it does not stand there."""
+    """The index behind the piece in `lines[start:]`; None if the piece is not there."""
     for first in range(start, len(lines) - len(piece) + 1):
         window = lines[first:first + len(piece)]
         if textwrap.dedent("\n".join(window)) == textwrap.dedent("\n".join(piece)):

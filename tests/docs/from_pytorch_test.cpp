@@ -1,5 +1,5 @@
-// The code of docs/from-pytorch.md (tests/docs/excerpts_test.py), run on one rank; what divides a model is in
-// tests/dist/from_pytorch_test.cpp.
+// Runs the code of docs/from-pytorch.md (tests/docs/excerpts_test.py) on one rank; the code that divides a
+// model is in tests/dist/from_pytorch_test.cpp.
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -169,7 +169,7 @@ TEST_CASE("docs/from-pytorch.md: GradScaler and clip_grad_norm_", "[docs]") {
   scaler.update();
 
   CHECK(norm.item() < 1);  // so that nothing was clipped
-  // The rate times gradients below 1, rounded by 2^-11; steps are of 2e-3 to 1e-2.
+  // The rate times gradients below 1, rounded by 2^-11. The steps are 2e-3 to 1e-2.
   check_close_to(weight_of(model), expected, 5e-5);
 }
 

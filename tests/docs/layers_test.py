@@ -1,5 +1,5 @@
 """Checks the order of the folders: a file includes only from its own folder and from the folders below it in README.md's table.
-Sub-folders have no table: among all folders, a folder must not include from itself through others.
+Sub-folders are not in the table: no folder may include from itself through other folders.
 
     tests/docs/layers_test.py            run the test
     tests/docs/layers_test.py --print    print which folders each folder includes from
@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-# The parts of kernels/, highest first. Files that stand in kernels/ itself are the library's kernels.
+# The parts of kernels/, highest first. Files directly in kernels/ are the library's kernels.
 PARTS_OF_KERNELS = ["kernels/ladders", "kernels/analysis", "kernels", "kernels/common", "kernels/simt"]
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
@@ -60,7 +60,7 @@ def circles(sources):
 
 
 def paths_of_code():
-    """The files that Git knows; without Git, of an unpacked archive, those in the folders of README.md's table."""
+    """The files that Git tracks; without Git, as in an unpacked archive, the files in the folders of README.md's table."""
     patterns = ("*.h", "*.cpp", "*.cu")
     if (ROOT / ".git").exists():
         git = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""Checks that ringtape.h includes all public headers, and that `cmake --install` installs just those.
+"""Checks that ringtape.h includes all public headers, and that `cmake --install` installs exactly these.
 
     tests/docs/public_headers_test.py             every header of the layers that programs use is in ringtape.h or internal
-    tests/docs/public_headers_test.py INCLUDE     the same, and INCLUDE (.../include/ringtape) holds what is public
+    tests/docs/public_headers_test.py INCLUDE     the same, and INCLUDE (.../include/ringtape) has exactly the public headers
 """
 import re
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
-# The folders of the public interface. Of the other folders ringtape.h has the headers that these need.
+# The folders of the public interface. Headers of other folders are public if these include them.
 LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "train"]
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
@@ -32,7 +32,7 @@ INTERNAL = {
 
 
 def public_headers():
-    """ringtape.h and the headers of what is shipped in libraries of its own, with all that they include."""
+    """ringtape.h and the headers of the separate libraries, with everything that they include."""
     left, found = ["ringtape.h", "data/mnist.h", "text/gpt2.h", "text/tinyshakespeare.h"], set()
     while left:
         header = left.pop()

@@ -1,9 +1,9 @@
 #!/bin/sh
 # A compiler launcher for a build of a changed copy of a tree: reuse_objects.sh COMPILER ARGUMENTS...
-# Takes the object of the original's build where the source file is the same in both trees, and compiles it otherwise. A
-# batch of a unity build is the same where it names the same files and each of them is. A header that differs does not
-# count, so changes of headers may only add declarations; neither do paths in -D. Reads from the environment
-# ORIGINAL_SOURCE, ORIGINAL_BUILD, COPY_SOURCE (folders); runs in the copy's build folder.
+# Copies the object of the original's build if the source file is the same in both trees, and compiles it otherwise. A batch
+# of a unity build is the same if it names the same files and each of them is the same. Headers and paths in -D are not
+# compared, so changes of headers may only add declarations. Reads ORIGINAL_SOURCE, ORIGINAL_BUILD and COPY_SOURCE (folders)
+# from the environment; runs in the copy's build folder.
 is_same() { cmp -s "$1" "$ORIGINAL_SOURCE/${1#"$COPY_SOURCE"/}"; }
 
 files_of() { sed -n 's/^#include "\(.*\)"$/\1/p' "$1"; } # of a batch

@@ -2,8 +2,8 @@
 
     tests/docs/walkthrough_test.py BUILD_DIR
 
-A block of code is a file of its own after <!-- new: path -->; after <!-- insert: path after "text" --> it goes below the
-only line of that file that contains the text. The copy's build takes the objects of BUILD_DIR, which has to be up to
+A block of code is a new file after <!-- new: path -->; after <!-- insert: path after "text" --> it goes below the only
+line of that file that contains the text. The copy's build takes the objects of BUILD_DIR, which has to be up to
 date, for all source files that the walk-throughs do not change (reuse_objects.sh).
 """
 import os
@@ -109,7 +109,7 @@ class WalkThroughs(unittest.TestCase):
         cls.copy = Copy(Path(cls.folder.name))
         page = (ROOT / "CONTRIBUTING.md").read_text()
         cls.paths = apply_blocks(page, cls.copy.source)
-        # Compiled again, this test finds the kernels of the copy.
+        # Changed and thus compiled again, this test finds the kernels of the copy.
         with (cls.copy.source / "tests/analysis/kernels_test.cpp").open("a") as file:
             file.write("\n")
         cls.copy.configure()
@@ -135,7 +135,7 @@ class WalkThroughs(unittest.TestCase):
         self.copy.program("ringtape_tests", "[ops]")
 
     def test_the_operation_is_in_the_profile_with_its_flops_and_bytes(self):
-        layers = self.copy.source / "nn/layers.cpp"  # where tanh is to take relu's place
+        layers = self.copy.source / "nn/layers.cpp"  # where tanh replaces relu
         text = layers.read_text()
         changed = re.sub(r"return linear_relu\((.*)\);", r"return tanh(linear(\1));", text)
         self.assertNotEqual(changed, text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The changed program of lesson 3 prints what the trainer prints: change_test.sh CHANGED_PROGRAM MNIST
+# Checks that the changed program of lesson 3 prints what the trainer prints: change_test.sh CHANGED_PROGRAM MNIST
 set -euo pipefail
 changed=$1
 mnist=$2

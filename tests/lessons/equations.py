@@ -1,27 +1,27 @@
-"""Numbers as a text writes them, and the equations among them: 4 x 25 = 100, (2,064 + 16) / 4 KiB = 520 KiB. For numbers_test.py."""
+"""Numbers as they are written in a text, and the equations among them: 4 x 25 = 100, (2,064 + 16) / 4 KiB = 520 KiB. For numbers_test.py."""
 import math
 import re
 
 UNITS = {"%": 0.01, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "million": 1e6,
          "billion": 1e9, "Mbit": 1e6, "Gbit": 1e9, "ns": 1e-9, "us": 1e-6, "microseconds": 1e-6, "ms": 1e-3, "s": 1, "MHz": 1e6,
          "GHz": 1e9, "MFLOP": 1e6, "GFLOP": 1e9, "TFLOP": 1e12, "points": 0.01, "times": 1}
-SHARES = {"%", "million", "billion"}  # the same number without one of these is another number
+SHARES = {"%", "million", "billion"}  # without one of these the number is a different one
 FUNCTIONS = {"sqrt": math.sqrt, "log2": math.log2, "exp": math.exp, "ceil": math.ceil, "floor": math.floor}
 DIGITS = r"0x[0-9a-f]+|\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:e[+-]?\d+)?(?:\^-?\d+)?"
 UNIT = "|".join(UNITS)
-# Not within a name, such as f32, x_4 or GPT-2. In "3 to 5%" the first is of percent too.
+# Not within a name, such as f32, x_4 or GPT-2. In "3 to 5%" the first number is in percent as well.
 NUMBER = re.compile(rf"(?<![\w.^])(?<![A-Za-z]-)({DIGITS})(?![\d^])"
                     rf"(?: ?({UNIT})(?:/s)?(?!\w)|(?= to [\d.,]+ ?({UNIT})(?!\w)))?")
 # In a command or an output a number may touch its neighbours: 24GB, --ranks=8.
 LOOSE_NUMBER = re.compile(rf"(?<![\w.])({DIGITS})(?:\s?({UNIT})(?!\w))?()")
 TOKEN = re.compile(rf"{NUMBER.pattern}|[A-Za-z]{{2,}}(?:-[A-Za-z]+)+|[A-Za-z_]\w*|\S")
 WORD = re.compile(rf"(?!(?:and|or|to|of|by|{'|'.join(FUNCTIONS)})$)[A-Za-z-]{{2,}}|a|s")
-# What stands beside a side and would make it another: a sign, a variable, a function.
+# Tokens before or after a side that show that it is only a part: a sign, a variable, a function.
 MORE = re.compile(rf"[-+*/^(|]|[b-rt-zA-Z]|{'|'.join(FUNCTIONS)}")
 
 
 class Number:
-    """A number as it is written: its value, its unit, half of its last digit."""
+    """A number as it is written: its value, its unit, half a unit of its last digit."""
 
     def __init__(self, match):
         self.text, self.start, self.unit = match[0], match.start(), match[2] or match[3] or ""
@@ -36,7 +36,7 @@ class Number:
         self.short = len(match[1]) < 3
 
     def is_rounded(self, exact, unit="", half=None):
-        """Whether it is `exact`, with that unit, rounded. The unit may be missing on one side: 95.80 for 95.80%, not 95.80% for 95.80."""
+        """Whether it is `exact`, in that unit, rounded. One side may lack the unit: 95.80 for 95.80%, but not 95.80% for 95.80."""
         factors = {UNITS.get(self.unit, 1) / UNITS.get(unit, 1)}
         if not unit and self.unit not in SHARES or not self.unit and (unit not in SHARES or unit == "%" and not self.short):
             factors.add(1)
@@ -44,13 +44,13 @@ class Number:
         return any(abs(exact / factor - self.value) <= half for factor in factors)
 
     def is_among(self, known):
-        """Whether one of the known numbers is it. A number with a unit of which they have one or two digits without it is not."""
+        """Whether it is one of the known numbers. With a unit, it is not a known number of one or two digits without unit."""
         return any(self.is_rounded(other.value, other.unit, 0 if self.exact else None) for other in known
                    if other.unit or not self.unit or not (self.short and other.short))
 
 
 class Expression:
-    """Numbers, + - * x /, brackets and FUNCTIONS, from tokens[place]. Words between a number and a sign say what it counts."""
+    """Numbers, + - * x /, brackets and FUNCTIONS, from tokens[place]. Words between a number and a sign name what is counted."""
 
     def __init__(self, tokens, place, with_units):
         self.tokens, self.place, self.with_units, self.numbers = tokens, place, with_units, []
@@ -110,7 +110,7 @@ class Side:
         return any(math.isclose(one, two, rel_tol=1e-9) for one in self.values for two in other.values)
 
     def equals(self, other):
-        """Exactly, or as one of them is rounded."""
+        """Exactly, or after the rounding of one of them."""
         return self.makes(other) or any(one.single and any(map(one.single.is_rounded, two.values))
                                         for one, two in ((self, other), (other, self)))
 

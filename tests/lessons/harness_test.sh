@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the comparison of pages with output, on small pages of its own, and that README.md lists all pages in order.
+# Tests the comparison of pages with output, on small pages that the test writes, and that README.md lists all pages in order.
 #   tests/lessons/harness_test.sh LESSONS
 set -uo pipefail
 lessons=$(realpath "$1")
@@ -45,19 +45,19 @@ expect "programs in a path with a space" "$here/lessons_test.sh" page.md "a fold
 page 77 "no GPU model" 'build/model/bin/lessons/none' 'one'
 page 77 "no MPI" 'mpirun -n 2 build/release/bin/lessons/none' 'one'
 
-# A bare name is looked for in PATH, where the function that pages call has the same.
+# A bare name is looked up in PATH; it is also the name of the function that pages call.
 mkdir launcher
 printf '#!/bin/sh\nshift 2\nexec "$@"\n' >launcher/mpirun
 chmod +x launcher/mpirun
 printf '# Page\n\n```sh\nmpirun -n 2 echo one\n```\n\n```\none\n```\n' >page.md
-with_launcher() ( # NAME: the test of that page; deep recursion ends it
+with_launcher() ( # NAME: the test of that page; a stack limit ends endless recursion
   ulimit -s 8192
   PATH="$work/launcher:$PATH" "$here/lessons_test.sh" page.md "$work" "$1" >out 2>&1
 )
 expect "mpirun by a bare name" with_launcher mpirun
 expect "mpirun by its path" with_launcher "$work/launcher/mpirun"
 with_launcher no_such_launcher
-expect "a launcher that is not there" [ "$? $(cat out)" = "1 no program no_such_launcher" ]
+expect "a launcher that does not exist" [ "$? $(cat out)" = "1 no program no_such_launcher" ]
 
 printf '# Page\n\nNo command.\n' >page.md
 expect "a page without a command" [ "$("$here/lessons_test.sh" page.md "$work" | tail -n 1)" = "0 passed, 1 failed" ]
@@ -73,7 +73,7 @@ number=1
 for file in "$lessons"/[0-9]*/README.md; do
   expect "$file: a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
   expect "$file: a quiz" grep -q '^<details>' "$file"
-  expect "$file: something to turn" grep -q '^[*][*]Now turn this[.][*][*] ' "$file"
+  expect "$file: a part 'Now turn this'" grep -q '^[*][*]Now turn this[.][*][*] ' "$file"
   number=$((number + 1))
 done
 

@@ -136,7 +136,7 @@ class Learn(unittest.TestCase):
         self.assertIn("not yet", self.learn("4", "test").stderr)
         mine.write_text(mine.read_text().replace("static_cast<void>(g);", "w[i + 1000000000] = 0;"))
         self.says("index outside of an array", "4", "test", status=1)
-        for call in ("std::exit(0)", "std::_Exit(0)"):  # the second leaves nobody to say so but ./learn
+        for call in ("std::exit(0)", "std::_Exit(0)"):  # after the second only ./learn can say so
             mine.write_text("#include <cstdlib>\n" + (learn.TASKS / "adam/stub.cpp").read_text().replace("static_cast<void>(g);", call + ";"))
             self.says("our code ended the program", "4", "test", status=1)
             self.assertEqual(self.score("adam", status=1)["points"], 0)

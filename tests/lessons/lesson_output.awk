@@ -1,7 +1,7 @@
 # Compares lines that a page quotes with a program's output: awk -f lesson_output.awk QUOTED OUTPUT
-# What they may differ by is in lessons_test.sh. Prints the first difference and ends with 1 where there is one.
+# lessons_test.sh says by how much they may differ. Prints the first difference and ends with 1 if there is one.
 
-# A line of only its words: numbers become "#", runs of blanks one blank.
+# The line without its numbers, which become "#", and with runs of blanks as one blank.
 function words_of(line) {
   gsub(/[0-9][0-9,]*([.][0-9]+)?(e[-+]?[0-9]+)?/, "#", line)
   gsub(/[ \t]+/, " ", line)
@@ -52,7 +52,7 @@ function same_line(quoted, found,    a, b, count, i) {
   return 1
 }
 
-# Looks for the lines run[1..run_length] in the output, one after the other, behind what was found before.
+# Looks for the consecutive lines run[1..run_length] in the output, after the lines found before.
 function find_run(    start, matching, best, best_start) {
   best = 0
   best_start = next_line

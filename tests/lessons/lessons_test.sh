@@ -4,9 +4,9 @@
 #
 # A fence ```sh of the page is a command, and the fences ``` after it quote its output. Quoted lines follow each
 # other in the output; "..." stands for any number of lines. Words and whole numbers must be the same. Numbers with
-# a point or an exponent may differ by 0.1%, or by one in their last digit; a fence "```text within 2%" says what
-# else they may. Other fences are ignored. Commands with mpirun are skipped where there is no MPIRUN, and those with
-# build/model where this is no build of the GPU model; a program of lessons that they start must also end well as one rank.
+# a point or an exponent may differ by 0.1%, or by one in their last digit; a fence "```text within 2%" allows more.
+# Other fences are ignored. Commands with mpirun are skipped without MPIRUN, and those with build/model unless this is
+# a build of the GPU model; a lesson's program that mpirun starts must also end with 0 as one rank.
 set -uo pipefail
 page=$(realpath "$1")
 bin=$(realpath "$2")
@@ -44,7 +44,7 @@ awk '
 ' "$page"
 
 run() { # COMMAND_FILE OUTPUT_FILE
-  # In a shell of its own, so that each line has to succeed: -e has no effect below an "if".
+  # In a separate shell, so that each line has to succeed: -e has no effect inside of an "if".
   {
     declare -p launcher
     declare -f alone
@@ -55,7 +55,7 @@ run() { # COMMAND_FILE OUTPUT_FILE
   bash -e -o pipefail command.bash >"$2" 2>&1 </dev/null
 }
 
-# alone NUMBER...: takes the place of mpirun with its "-n NUMBER", and starts the program by itself.
+# alone -n NUMBER PROGRAM...: replaces mpirun, and starts the program as one process.
 alone() { "${@:3}"; }
 
 for command in *.sh; do

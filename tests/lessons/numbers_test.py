@@ -2,20 +2,20 @@
 """Tests the numbers in the text of the lessons, in their folded answers and in questions.json.
 
   tests/lessons/numbers_test.py              all lessons
-  tests/lessons/numbers_test.py FOLDER...    says what is wrong in these
+  tests/lessons/numbers_test.py FOLDER...    prints what is wrong in these
 
-A number of the text is accounted for if the page has it, at the precision at which the text writes it, in a command, a quoted
-output, a table between markers or an excerpt; or if it is worked out:
+A number of the text is accounted for if the page has it, at the precision of the text, in a command, a quoted output, a
+table between markers or an excerpt; or if it is worked out:
 
-  4 x 25 = 100                              in the text: both sides are computed, and one must be of numbers accounted for;
+  4 x 25 = 100                              in the text: both sides are computed, and the numbers of one side must be accounted for;
   <!-- number: 22.8 = 0.082 / 0.0036 -->    in a comment, where the working would be in the way;
   <!-- number: 640, 40 in scripts/x.py -->  in a file of the repository, which must have these numbers;
-  <!-- cited: a data sheet: 3.35, 989 -->   in a source outside of it, or a time of one machine, as the text says;
-  <!-- supposed: 90 MB, 1000 -->            what an example supposes.
+  <!-- cited: a data sheet: 3.35, 989 -->   in an external source, or a time of one machine, as the text says;
+  <!-- supposed: 90 MB, 1000 -->            an assumption of an example.
 
-No claims, and not looked at: whole numbers to 12 without "times", "%" or another unit; powers of 2 and 10; numbers of a name (f32,
-x_4, `--lr 0.1`, lesson 20, 16 bits, a paper's year); links; the whole numbers that a question supposes ("Predict", a summary,
-"ask"), and its wrong choices. Answers may use what a question supposes. An equation that does not hold fails in any case.
+Not checked, as they are no claims: whole numbers to 12 without "times", "%" or another unit; powers of 2 and 10; numbers of a name (f32,
+x_4, `--lr 0.1`, lesson 20, 16 bits, a paper's year); links; the whole numbers that a question assumes ("Predict", a summary,
+"ask"), and its wrong choices. Answers may use what a question assumes. An equation that does not hold fails in any case.
 """
 import math
 import pathlib
@@ -39,12 +39,12 @@ NAME = re.compile(r"\]\([^)]*\)|https?://\S+|[a-z]\w*/[\w./-]*|^#+ \d+\.|^\d+\. 
 
 
 def blank(match):
-    """Blanks in place of what matches, so that all else stays in its line."""
+    """Blanks in place of the match, so that everything else keeps its line."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
 class Lesson:
-    """A lesson's folder: the numbers that its page has, and the problems of those that its text claims."""
+    """A lesson's folder: the numbers that its page has, and the problems with the numbers that its text claims."""
 
     def __init__(self, folder):
         self.known, self.problems, self.claims = [], [], []
@@ -86,7 +86,7 @@ class Lesson:
         return blank(match) if re.search(r"[A-Za-z]{2}|_", match[0]) else match[0].replace("`", " ")
 
     def comment(self, kind, text, place):
-        """The equations of a comment. The numbers of any other are known from then on."""
+        """The equations of a comment. The numbers of any other comment are known from then on."""
         listed, _, file = text.rpartition(" in ")
         if kind in ("cited", "supposed"):
             self.learn(text.rpartition(": ")[2])
@@ -120,7 +120,7 @@ class Lesson:
             yield left, right, self.line(path, text, left.numbers[0].start)
 
     def work_out(self, worked_out):
-        """Marks the numbers of equations that hold and begin with known ones, until there are no more such equations."""
+        """Marks the numbers of equations that hold and follow from known numbers, until there are no more such equations."""
         self.problems += [f"{place}: {left.text} = {right.text} does not hold: {left.values[1]:.8g} is not {right.values[1]:.8g}"
                           for left, right, place in worked_out if not left.equals(right)]
         rest = [equation for equation in worked_out if equation[0].equals(equation[1])]
@@ -132,7 +132,7 @@ class Lesson:
         self.problems += [f"{place}: {left.text} = {right.text}: neither side is on the page" for left, right, place in rest]
 
     def follows(self, left, right):
-        """From known numbers follows what they make. Those that make a known one do so exactly, or they could be others."""
+        """If one side is known, so is the other: one number may be rounded; several must give exactly the value, or could be any."""
         return any(self.has(one) and (two.single or one.makes(two)) for one, two in ((left, right), (right, left)))
 
     def has(self, part):
@@ -154,7 +154,7 @@ class Numbers(unittest.TestCase):
                 self.assertGreater(len(lesson.claims), 1)
 
     def problems(self, text, answer="Nothing."):
-        """Those of a page whose output has 23.37, 1,203,456, 40% and 8."""
+        """The problems of a page whose output has 23.37, 1,203,456, 40% and 8."""
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "99-page"
             page.mkdir()

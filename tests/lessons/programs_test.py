@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the flags of the lessons' programs: --help, the examples in it, and bad input.
 
-Pages also have pictures that a program draws: a line "<!-- picture: PROGRAM FLAGS -->" before one says how.
+Also tests the pictures of the pages: the line "<!-- picture: PROGRAM FLAGS -->" before a picture is the command that draws it.
 
   tests/lessons/programs_test.py BUILD_DIR
 """

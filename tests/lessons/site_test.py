@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tests the pages of ./learn site: links, structure, what a screen reader needs, and that their numbers are those of the lessons.
-Where there is a Chromium it opens and uses them too.
+If Chromium is installed, it opens and uses them too.
 
   tests/lessons/site_test.py BUILD_DIR
 
-Ends with 77 where the packages are missing that make the pages.
+Ends with 77 if the packages that make the pages are missing.
 """
 import html.parser
 import json
@@ -171,7 +171,7 @@ class Site(unittest.TestCase):
             self.assertIn(f"lessons/{folder.name}/index.html", links)
         self.assertIn("docs/glossary.html", links)
 
-    # The numbers of the figures beside those of the lessons, of papers, and of formulas.
+    # The numbers of the figures compared with those of the lessons, of papers, and of formulas.
 
     def test_a_figure_begins_with_the_view_of_its_sliders(self):
         names = 0
@@ -201,7 +201,7 @@ class Site(unittest.TestCase):
                 self.assertEqual(len(re.findall(r"from \d", step)), 0 if number == 0 else n)
 
     def test_zero_has_the_figures_of_its_paper(self):
-        # Rajbhandari et al., 2020, figure 1: GB of 7.5 billion parameters on 64 GPUs. From stage 2 on buckets come on top.
+        # Rajbhandari et al., 2020, figure 1: GB of 7.5 billion parameters on 64 GPUs. From stage 2 on, buckets are added.
         for stage, expected in ((0, 120), (1, 31.4), (2, 16.6), (3, 1.9)):
             _, views = self.views(19, "zero")
             found = float(self.sentence(19, "zero", 64, stage).split()[0])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests docs/syllabus.md: its lessons and tasks are those there are, its minutes follow its rule, its sums are right.
+"""Tests docs/syllabus.md: it has all lessons and tasks, its minutes follow its rule (to one step of 5 minutes), its sums are right.
 
   tests/lessons/syllabus_test.py
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tests of the tasks' tests: every stub fails, every solution passes, its real run too, and each of the mistakes that a
-task.md lists, three or more, an edit of the solution, fails with a message that names it. So does a mistake that only the real run can find.
+"""Tests the tests of the tasks: every stub fails; every solution passes, and its real run too; each mistake that a task.md lists
+(at least three edits of the solution) fails with a message that names it, and so does a mistake that only the real run can find.
 
   tests/lessons/tasks_test.py BUILD_DIR
 """
@@ -20,7 +20,7 @@ loader.exec_module(learn)
 
 
 def attempts(task, work):
-    """(name, file, with the real run, whether it has to pass, what it has to say) of everything that a task's test is tried on."""
+    """Everything that a task's test is tried on: (name, file, with the real run, whether it has to pass, text that it must print)."""
     yield f"{task.name}: the stub", task.stub, False, False, ""
     yield f"{task.name}: the solution", task.solution, True, True, "The test passes."
     solution = task.solution.read_text()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times GPT-2 124M with random weights: training steps beside PyTorch (eager and compiled) and llm.c, tokens beside transformers.
+"""Times GPT-2 124M with random weights: training steps against PyTorch (eager and compiled) and llm.c, tokens against transformers.
 
     tests/long/gpt_against_others.py [--llmc LLM.C] [--bin build/release/bin] [--rounds 3] [--threads 2] [--dtypes f32,bf16]
                                      [--cases 4x64,1x1024,token] [--json FILE]
 
-A step is forward, cross-entropy, backward and AdamW, with gradients of zero before it; a token is one of batch 1 after a prompt
-of 16, with a cache of keys and values. The programs take turns, each in a process of its own, for some rounds, since other work
-changes the machine's speed. Prints the median of the rounds' medians, its spread, and the most memory that a process held;
+A step is zeroing the gradients, forward, cross-entropy, backward and AdamW; a token is one at batch 1 after a prompt of 16, with a
+cache of keys and values. The programs take turns, each in a separate process, for some rounds, since other work changes the
+machine's speed. Prints the median of the rounds' medians, its spread, and the most memory that a process held;
 --json writes a result file for docs/gpt.md (benchmarks/results/FOLDER/gpt_steps.json).
 LLM.C is a checkout of github.com/karpathy/llm.c; its train_gpt2.c is built with its own flags, in f32, and has no bf16.
 """
@@ -66,7 +66,7 @@ else:
 print("times", *times)
 """
 
-# train_gpt2.c leaves out its main() where TESTING is defined, for programs such as this one.
+# train_gpt2.c leaves out its main() if TESTING is defined, for programs such as this one.
 LLMC = """
 #define TESTING
 #include "train_gpt2.c"

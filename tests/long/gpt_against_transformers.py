@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares GPT with Hugging Face's GPT-2 and Llama: logits, loss, every gradient, ten steps of AdamW, and our files there.
+"""Compares GPT with Hugging Face's GPT-2 and Llama: logits, loss, every gradient, ten steps of AdamW, and the files we save.
 
     tests/long/gpt_against_transformers.py [--bin build/release/bin] [--cases 20] [--seed 0]
 
-Random small configurations. The measure is the largest error over the tensor's largest value, against the same model in
-f64. Ours must be at most 1e-5, and at most twice that of PyTorch in f32 (or 1e-6, where that happens to be tiny). Exits
-with 1 where a case fails.
+Random small configurations. The error of a tensor is its largest difference from the same model in f64, relative to the
+largest value. Ours must be at most 1e-5, and at most twice PyTorch's in f32 (or 1e-6, if twice that is less). Exits with
+1 if a case fails.
 """
 import argparse
 import random
@@ -39,7 +39,7 @@ def random_config(rng):
 
 def make_model(config):
     model = (GPT2LMHeadModel if config.model_type == "gpt2" else LlamaForCausalLM)(config)
-    with torch.no_grad():  # larger and all different, so that no term is too small to be seen
+    with torch.no_grad():  # larger and all different, so that every term shows
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return model.eval()
@@ -122,7 +122,7 @@ def check(case, config, binary, folder, rng, ratios):
         if name not in ours:
             problems.append(f"{name} is missing")
             continue
-        # The key's bias moves every score of a row alike: its gradient is zero but for rounding errors.
+        # The key's bias shifts all scores of a row equally: its gradient is zero but for rounding errors.
         if value.abs().max().item() < 1e-12:
             found = ours[name].abs().max().item()
             if not found <= NEGLIGIBLE * largest:

@@ -1,5 +1,5 @@
-// Computes logits, loss and gradients of a model in a folder for given tokens: for
-// long/gpt_against_transformers.py.
+// Computes logits, loss and gradients of a model in a folder for given tokens, for
+// tests/long/gpt_against_transformers.py.
 //
 //   gpt_cases FOLDER OUT [STEPS]
 //

@@ -3,17 +3,17 @@
 
     tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1 [--offset 0]] [--only TEXT] [--jobs 2] [--list]
 
-Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 where there are data or context ranks, sequence parallelism on and off,
-each schedule of a pipeline. Where ranks do not divide the usual sizes, as 3, 5, 6 and 7 tensor or context ranks and 5 and 7 data
-ranks, heads, tokens and samples are rounded up to what they do divide, for one rank too; these runs come last, and
+Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 if there are several data or context ranks, sequence parallelism on
+and off, each schedule of a pipeline. If ranks do not divide the usual sizes (such as 3, 5, 6 and 7 tensor or context ranks, and 5
+and 7 data ranks), heads, tokens and samples are rounded up to what they divide, also for one rank; these runs come last, and
 --only "of other sizes" takes them alone.
 Ways: with and without micro-batches, recomputation, bfloat16, clipping: all 16, of other sizes 4. --every 7 takes each seventh run
-from --offset on, --only those whose line contains the text.
+from --offset on, --only the runs whose line contains the text.
 
 Twenty steps of SGD. In f32 losses, the last evaluation and gradient norms must be one rank's within 1e-4 of their value, and weights within 1e-5
-of each tensor's largest. In bfloat16 sums that are divided are rounded at other places, so that two runs part as both part
-from f32: the weights' distance from those in f32, over all elements, must be at most twice one rank's, and losses may differ
-by 2^-8, two roundings. A line for each run; exits with 1 where one fails.
+of each tensor's largest. In bfloat16, sums that ranks divide are rounded at other places, so that two runs differ as much as each
+differs from f32: the weights' distance from those in f32, over all elements, must be at most twice one rank's, and losses may
+differ by 2^-8 of their value, one rounding. Prints a line for each run; exits with 1 if one fails.
 """
 import argparse
 import array
@@ -32,7 +32,7 @@ UNITS = 8  # of the GPT; the MLP has as many layers
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS = ROOT / "text/tinyshakespeare/input.txt"
 PART = slice(40000, 50000)  # of the plays: 59 different characters, which no number of tensor ranks divides
-# With its layer of messages named, Open MPI does not look for network cards.
+# With the messaging layer (pml) given, Open MPI does not look for network cards.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
 PROGRAMS = {
     "gpt": ["gpt", "train", "--layers", "6", "--eval-batch-size", "256", "--sample-tokens", "0", "--epochs", "1",
@@ -83,7 +83,7 @@ def meshes(program, most):
             data = ranks // (tensor * context * stages)
             if program == "mlp" and context > 1:
                 continue
-            units = UNITS // 2 if program == "mlp" and tensor > 1 else UNITS  # a column and a row layer are one
+            units = UNITS // 2 if program == "mlp" and tensor > 1 else UNITS  # a column and a row layer are one unit
             if stages > units:
                 continue
             for zero in range(4 if data * context > 1 else 1):
@@ -108,8 +108,8 @@ def tensors_of(path):
 
 
 def train(bin_dir, arguments, *runs):
-    """Runs a program with these arguments, on (ranks, further flags) of each of `runs`; of several each resumes the checkpoint of the
-    one before. The lines of its metrics, and the weights at the end; or a text that says what went wrong."""
+    """Runs a program with these arguments, on (ranks, further flags) of each of `runs`; each but the first resumes the checkpoint of
+    the run before. Returns the lines of its metrics and the weights at the end; or a text that says what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         for number, (ranks, flags) in enumerate(runs):
             of_run = ["--checkpoint", f"{folder}/checkpoints"] * (len(runs) > 1) + ["--resume"] * (number > 0)
@@ -126,7 +126,7 @@ def train_in(folder, bin_dir, arguments, ranks):
     if ranks > 1:
         command = [*MPIRUN, "-n", str(ranks), *command]
     try:
-        # Not in the folder that all of Open MPI's programs of a user share: one that ends may remove it while another begins.
+        # Open MPI's programs share one folder per user, which a program that ends may remove while another starts: use a separate one.
         environment = dict(os.environ, OMPI_MCA_orte_tmpdir_base=str(folder))
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     except subprocess.TimeoutExpired:
@@ -142,8 +142,8 @@ def distance(found, expected):
 
 
 def difference(found, one, exact, exact_steps=math.inf, with_weights=True, roundings=1):
-    """What is wrong, or nothing. `exact` is one rank's run in f32 where `one` is in bfloat16. Rounding may have grown a hundredfold
-    after `exact_steps`; `roundings` in place of one rank's one may make a value of bfloat16."""
+    """What is wrong, or an empty text. `exact` is one rank's run in f32 if `one` is in 16 bits, else None. After `exact_steps` the
+    tolerance is a hundredfold; `roundings` is the number of roundings that replace one rank's single rounding of a sum."""
     (lines, weights), (expected_lines, expected) = found, one
     steps = [line for line in lines if "loss" in line]
     expected_steps = [line for line in expected_lines if "loss" in line]

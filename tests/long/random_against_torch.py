@@ -3,11 +3,11 @@
 
     tests/long/random_against_torch.py [--bin build/release/bin] [--cases 1000] [--seed 0]
 
-random_cases makes the cases, in f32, f64, bf16 and f16; here they are computed again in double. A difference is printed
-with its case's operations. Exits with 1 where there is one.
+random_cases makes the cases, in f32, f64, bf16 and f16; here they are computed again in double precision. A difference is
+printed with its case's operations. Exits with 1 if there is one.
 
-How far an element may be off follows from the roundings: k of them, each of half a unit in the last place of the dtype, on
-the way to it, times the magnitude of its terms, which is what the same operations give with the absolute values of the leaves.
+The allowed error of an element follows from the roundings on the way to it: k roundings, each of half a unit in the last
+place of the dtype, times the magnitude of its terms, which the same operations give for the absolute values of the leaves.
 """
 import argparse
 import json
@@ -76,7 +76,7 @@ def apply(op, inputs, torch):
 
 def magnitude(op, inputs, values, error, torch):
     """The operation on magnitudes of its inputs: a result whose gradient is the gradient's magnitude. `values` are the inputs
-    themselves, `error` is that of the logits as a share of their magnitudes."""
+    themselves, `error` is the error of the logits relative to their magnitudes."""
     if op["op"] == "relu":
         return inputs[0] * (values[0] > 0)
     if op["op"] == "mse_loss":
@@ -96,7 +96,7 @@ def magnitude(op, inputs, values, error, torch):
 
 
 def roundings(operations, per_sum):
-    """How often a result has been rounded on its longest way, and its gradient: two dictionaries. A sum counts as `per_sum`."""
+    """The most roundings on a way to each result, and to its gradient: two dictionaries. A sum counts as `per_sum`."""
     forward, backward = {}, {operations[-1]["out"]: 0}
     for op in operations:
         counts = [forward[i] for i in op["in"]] or [0]
@@ -107,11 +107,11 @@ def roundings(operations, per_sum):
         if op["out"] not in backward:
             continue
         own = 0 if op["op"] in (*EXACT, "add", "sum", "sum_all") else per_sum if op["op"] in SUMS else 1
-        # The gradient of one factor has the error of the others; that of a loss has its input's.
+        # The gradient of one factor has the errors of the other factors; that of a loss has its input's.
         factors = sum(forward[i] for i in op["in"]) if op["op"] in (*SUMS, "multiply") else 0
         for i in op["in"]:
             through = backward[op["out"]] + own + factors
-            backward[i] = max(through, backward[i]) + 1 if i in backward else through  # added to the other's
+            backward[i] = max(through, backward[i]) + 1 if i in backward else through  # added to the other gradient
     return forward, backward
 
 

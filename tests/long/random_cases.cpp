@@ -57,7 +57,7 @@ class RandomCase {
     pool_.push_back(std::move(result));
     return pool_.size() - 1;
   }
-  /// Values that `dtype_` holds exactly, so that the rounding of leaves is no difference.
+  /// Values that `dtype_` represents exactly, so that leaves have no rounding error.
   std::size_t leaf(const Shape& shape) {
     std::vector<double> values(static_cast<std::size_t>(shape.elements()));
     for (double& value : values) value = static_cast<double>(below(255) - 127) / 64;
@@ -82,7 +82,7 @@ class RandomCase {
     }
     return below(2) == 0 ? i : leaf(at(i).shape());
   }
-  /// Random sizes with as many elements.
+  /// Random sizes with the same number of elements.
   std::vector<std::int64_t> other_sizes(const Shape& shape) {
     std::vector<std::int64_t> sizes(shape.begin(), shape.end());
     if (shape.elements() == 0) return sizes;
@@ -164,7 +164,7 @@ class RandomCase {
     }
   }
 
-  /// A loss of the last result, and backward from it.
+  /// Records a loss of the last result, and runs backward.
   void finish() {
     const std::size_t x = at(pool_.size() - 1).dtype() == dtype_ ? pool_.size() - 1 : any();
     const std::int64_t choice = below(4);

@@ -4,16 +4,17 @@
     tests/long/random_meshes.py N [--seed 1] [--first 0] [--bin build/release/bin] [--ranks 8] [--jobs 2] [--list]
 
 N runs, from number --first on; a run depends on its number and the seed alone. Some begin under the mesh and are resumed on one
-rank, or the other way round. tests/long/meshes.py tries every mesh with one GPT and
-one MLP; here layers, heads, heads of keys, widths, context, vocabulary, batches, micro-batches, segments of recomputation, buckets,
-optimizers and schedules are drawn, GPT-2 and Llama, with dropout where data ranks have not their own masks. A mesh
-that the program refuses for one of the REFUSALS counts as refused, which is printed; any other error is a failure.
+rank, or the other way round. tests/long/meshes.py tries every mesh with one GPT and one MLP; here layers, heads, key-value heads,
+widths, context, vocabulary, batches, micro-batches, recomputation, buckets, optimizers and schedules are drawn, GPT-2 and Llama,
+with dropout if there is one data rank (several have different masks). A mesh that the program refuses for one of the REFUSALS
+counts as refused, which is printed; any other error is a failure.
 
 Losses, gradient norms and the last evaluation must be one rank's within 1e-4 of their value, and after SGD, momentum and LARS
-weights within 1e-5 of each tensor's largest. Adam, AdamW and LAMB divide by the square root of a second moment: where a gradient is
-0 but for rounding, as a key's bias is, rounding becomes a step. After them losses and norms must be within 1e-4 for three steps
-and then within 1e-2, and weights are not compared. 16 bits as in meshes.py, but the distance from f32 may be as many times larger as
-ranks divide each sum, each of which rounds its part; of an MLP only losses, as a ReLU's gradient jumps where rounding changes a sign.
+weights within 1e-5 of each tensor's largest. Adam, AdamW and LAMB divide by the square root of a second moment: if a gradient is 0
+but for rounding, such as that of a key's bias, rounding becomes a step. With them losses and norms must be within 1e-4 for three
+steps and then within 1e-2, and weights are not compared. 16 bits as in meshes.py, but the distance from f32 may be larger by the
+number of ranks that divide each sum, each of which rounds its part; for an MLP only losses are compared, as a ReLU's gradient
+jumps if rounding changes a sign.
 """
 import argparse
 import math
@@ -27,7 +28,7 @@ from pathlib import Path
 from meshes import PLAYS, ROOT, difference, train
 
 STEPS = 12
-# What the draws may ask for and a mesh cannot do: a part of the program's line.
+# Errors for combinations that can be drawn and that a mesh cannot do: parts of the program's line.
 REFUSALS = ["expected a multiple of the", "expected no more parts than units, the nearest is", "dropout of attention needs chunks of a multiple",
             "a part of a sequence: expected multiples of 4 elements", "--zero 3: expected the same number of forwards on every rank"]
 
@@ -78,7 +79,7 @@ def mlp(draw, most):
 
 
 def run_of(number, seed, most):
-    """(program, flags of the model, ranks, flags of the mesh, what the run and the run that resumes it have)"""
+    """(program, flags of the model, ranks, flags of the mesh, whether the run and its resumption are on the mesh or one rank)"""
     draw = random.Random(f"{seed} {number}")
     program = draw.choice(["gpt", "gpt", "gpt", "mlp"])
     model, flags, (tensor, context, stages, data), batch, units = {"gpt": gpt, "mlp": mlp}[program](draw, most)

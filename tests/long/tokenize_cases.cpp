@@ -1,6 +1,6 @@
 // Encodes texts with GPT-2's tokenizer, for tests/long/tokenizer_against_tiktoken.py. Standard input: for
-// each text its number of bytes (u32) and the bytes. Standard output: for each its number of tokens and the
-// tokens (u32), after checking that they decode to the text.
+// each text its number of bytes (u32) and the bytes. Standard output: for each text its number of tokens and
+// the tokens (u32), after checking that they decode to the text.
 #include <cstdint>
 #include <cstdio>
 #include <iostream>

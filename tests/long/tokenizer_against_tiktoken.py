@@ -2,10 +2,10 @@
 """Compares GPT-2's tokenizer with tiktoken: every code point, alone and among others, and random texts.
 
     tests/long/tokenizer_against_tiktoken.py [--bin build/release/bin] [--texts 100000] [--seed 0]
-    tests/long/tokenizer_against_tiktoken.py --golden tests/golden/gpt2_tokens.json     writes what the tests compare with
+    tests/long/tokenizer_against_tiktoken.py --golden tests/golden/gpt2_tokens.json     writes the tests' golden file
 
-tiktoken gets the merges that are shipped, so nothing is downloaded. A difference is printed with its text. Exits with 1
-where there is one.
+tiktoken uses the merges of text/gpt2/vocab.bpe, so nothing is downloaded. A difference is printed with its text. Exits with
+1 if there is one.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALARS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
-# Where a code point stands: '_' is replaced by it. The class of a character decides about its neighbours.
+# The contexts of a code point, which replaces '_'. The class of a character affects how its neighbours are split.
 PLACES = ["_", "a_b", " _ ", "1_2", " _a", "a_ ", "._.", " _.", "'_", "_'s", "\n_\n", "  _", "_  x", "\t_1", "_" * 3]
 
 
@@ -51,7 +51,7 @@ def every_code_point():
 
 
 def random_texts(count, seed):
-    """Texts of pieces that meet in every way: words, digits, space of all kinds, endings, any character."""
+    """Texts of random pieces: words, digits, white space of all kinds, endings, any character."""
     rng = random.Random(seed)
     space = [" ", " ", "  ", "   ", "\n", "\r\n", "\t", "\u00a0", "\u2003", "\u3000", "\x0b", "\x85", "\u200b"]
     endings = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'", "''", "\u2019s"]

@@ -7,7 +7,7 @@
 namespace ringtape::planner::test {
 namespace {
 
-/// The completed file for these ranks.
+/// The file as it is completed for these ranks.
 nlohmann::json completed(const std::string& text, std::optional<std::int64_t> ranks) {
   const BatchConfig config(text, "ds.json");
   return nlohmann::json::parse(config.complete(plan_batch(config.add_to({.ranks = ranks}))));
@@ -33,7 +33,7 @@ TEST_CASE("two numbers of a DeepSpeed file give the third", "[planner]") {
   CHECK(completed(with_all, 8)["train_batch_size"] == 64);
 }
 
-TEST_CASE("other keys of a DeepSpeed file stay, in their order", "[planner]") {
+TEST_CASE("other keys of a DeepSpeed file are kept, in their order", "[planner]") {
   const BatchConfig config(
       R"({"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2, "b": 1})", "ds.json");
   CHECK(config.complete(plan_batch(config.add_to({.accumulation = 3, .ranks = 4}))) ==
@@ -41,7 +41,7 @@ TEST_CASE("other keys of a DeepSpeed file stay, in their order", "[planner]") {
         "  \"b\": 1,\n  \"train_batch_size\": 24,\n  \"gradient_accumulation_steps\": 3\n}\n");
 }
 
-TEST_CASE("contradictions of a DeepSpeed file", "[planner]") {
+TEST_CASE("contradictions of a DeepSpeed file are refused", "[planner]") {
   const std::string all =
       R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3})";
   CHECK_THROWS_WITH(completed(all, 1),
@@ -60,7 +60,7 @@ TEST_CASE("contradictions of a DeepSpeed file", "[planner]") {
                     ContainsSubstring("train_micro_batch_size_per_gpu is 2, but the command line says 4"));
 }
 
-TEST_CASE("DeepSpeed files that make no sense", "[planner]") {
+TEST_CASE("invalid DeepSpeed files are refused", "[planner]") {
   const auto refused = [](const std::string& text, const char* why) {
     CHECK_THROWS_WITH(BatchConfig(text, "ds.json"), ContainsSubstring(why));
   };

@@ -34,7 +34,7 @@ TEST_CASE("4,000,000 tokens in samples of 4,000", "[planner]") {
   CHECK_THAT(all(few.arithmetic), ContainsSubstring("4,000,000 tokens / 4,000 = 1,000 samples"));
   CHECK_THAT(all(few.arithmetic), ContainsSubstring("1,000 / (2 x 128) = 3.90625, rounded up to 4"));
   CHECK_THAT(all(few.notes), ContainsSubstring("1,024 samples, 24 more than the 1,000 requested"));
-  // 1000 / 2 = 500 steps of all ranks: its divisors next to 128 are 125 and 250. 128 does not divide 1000.
+  // 1000 / 2 = 500 micro-batches: the divisors of 500 next to 128 are 125 and 250.
   CHECK(few.exact == std::vector<BatchShape>{shape(2, 4, 125), shape(2, 2, 250), shape(2, 3, 128)});
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("plans meet their target with whole numbers, and alternatives are exac
         INFO(target << " by " << micro_batch << " on " << ranks);
         REQUIRE(plan.shape.global_batch() >= target);
         REQUIRE(plan.shape.ranks + plan.idle_ranks == ranks);
-        // One step or one rank less would be too few.
+        // One accumulation step or one rank fewer would not be enough.
         const bool needs_all = plan.idle_ranks == 0
                                    ? micro_batch * (plan.shape.accumulation - 1) * ranks < target
                                    : micro_batch * (plan.shape.ranks - 1) < target;
@@ -126,7 +126,7 @@ TEST_CASE("100 examples", "[planner]") {
              ContainsSubstring("2 updates, the last of 20 samples in 2 accumulation steps"));
 }
 
-TEST_CASE("a batch by the size of the data", "[planner]") {
+TEST_CASE("a batch as a share of the data", "[planner]") {
   const BatchPlan plan = plan_batch({.micro_batch = 8, .ranks = 4, .dataset = 60'000, .data_percent = 1});
   CHECK(plan.target == 600);
   CHECK(plan.shape == shape(8, 19, 4));
@@ -154,7 +154,7 @@ TEST_CASE("tokens and samples", "[planner]") {
                     ContainsSubstring("needs the sequence length"));
 }
 
-TEST_CASE("plans refuse what makes no sense", "[planner]") {
+TEST_CASE("batch plans refuse invalid requests", "[planner]") {
   CHECK_THROWS_WITH(plan_batch({}), ContainsSubstring("too little to go by"));
   CHECK_THROWS_WITH(plan_batch({.accumulation = 4, .ranks = 2}), ContainsSubstring("too little to go by"));
   CHECK_THROWS_WITH(plan_batch({.global_batch = 8, .accumulation = 4}),
@@ -172,7 +172,7 @@ TEST_CASE("plans refuse what makes no sense", "[planner]") {
                     ContainsSubstring("global batch of 200 is larger than the data of 100"));
 }
 
-TEST_CASE("numbers for people", "[planner]") {
+TEST_CASE("numbers as text", "[planner]") {
   CHECK(grouped(0) == "0");
   CHECK(grouped(999) == "999");
   CHECK(grouped(1000) == "1,000");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-/// Inside of a node 3 us and 100 GB/s, between nodes 20 us and 40 GB/s, no time for the call.
+/// Inside a node 3 us and 100 GB/s, between nodes 20 us and 40 GB/s, no time for the call.
 Cluster cluster_of(std::int64_t ranks_per_node) {
   return {.name = "",
           .ranks_per_node = ranks_per_node,
@@ -35,7 +35,7 @@ bool agree(double a, double b, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("collectives over equal links take what the formulas say", "[planner]") {
+TEST_CASE("collectives over equal links take the time of the formulas", "[planner]") {
   const Cluster cluster = cluster_of(512);  // one node
   for (std::int64_t n : {2, 3, 8, 37, 512}) {
     for (double bytes : {0.0, 1.0, 1e6, 25 * kMiB}) {
@@ -62,7 +62,7 @@ TEST_CASE("collectives over equal links take what the formulas say", "[planner]"
   CHECK(collective_time(called, {.ranks = 1, .bytes = 8e6}) == 0);
 }
 
-TEST_CASE("hierarchical and tree all-reduce take what the formulas say", "[planner]") {
+TEST_CASE("hierarchical and tree all-reduce take the time of the formulas", "[planner]") {
   const Cluster cluster = cluster_of(8);
   const double bytes = 16 * kMiB;
   // 4 nodes: 2 x 7 steps of an eighth inside, 2 x 3 of a 32nd between them at an eighth of the node's 40 GB/s
@@ -80,7 +80,7 @@ TEST_CASE("hierarchical and tree all-reduce take what the formulas say", "[plann
   CHECK(agree(by_messages(cluster, hops), tree, 1e-9));
 }
 
-TEST_CASE("message by message and closed form agree", "[planner]") {
+TEST_CASE("simulated messages and the closed form agree", "[planner]") {
   Cluster fast_network = cluster_of(8);
   fast_network.inter_node = {1e-6, 900e9};
   Cluster slow_nodes = cluster_of(4);
@@ -108,7 +108,8 @@ TEST_CASE("message by message and closed form agree", "[planner]") {
   }
 }
 
-TEST_CASE("ranks that call at different times are done when the messages say", "[planner]") {
+TEST_CASE("ranks that call at different times end in closed form when the simulated messages do",
+          "[planner]") {
   for (const char* name : {"h100-ndr", "p100-ethernet"}) {
     const Cluster& cluster = cluster_preset(name);
     for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
@@ -149,7 +150,7 @@ TEST_CASE("latency and messages of a collective", "[planner]") {
         2 * 15 * 3);
 }
 
-TEST_CASE("clusters and algorithms refuse what makes no sense", "[planner]") {
+TEST_CASE("invalid clusters and algorithms are refused", "[planner]") {
   CHECK_THROWS_WITH(cluster_preset("abacus"),
                     ContainsSubstring("'abacus' is not a known cluster: expected one of h100-ndr"));
   CHECK_THROWS_WITH(algorithm_from_name("star"), ContainsSubstring("expected ring, tree or hierarchical"));

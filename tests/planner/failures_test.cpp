@@ -10,13 +10,13 @@ namespace {
 
 constexpr double kMinute = 60, kHour = 3600;
 
-/// The share of the time that is useful, from failures drawn one by one until `total` seconds are trained.
+/// The useful share of the time, with failures drawn one by one until `total` seconds have been trained.
 double drawn_share(const FailureModel& model, double interval, double total) {
   std::mt19937_64 random(11);
   std::exponential_distribution<double> until_failure(1 / model.mtbf);
   double elapsed = 0, trained = 0;
   while (trained < total) {
-    // Failures do not age, so each stretch, and each restart, has a failure of its own.
+    // Failures are memoryless, so each stretch and each restart draws its own time to the next failure.
     const double failure = until_failure(random);
     if (failure >= interval + model.checkpoint) {
       elapsed += interval + model.checkpoint;
@@ -44,7 +44,7 @@ TEST_CASE("the best checkpoint interval", "[planner]") {
   CHECK(daly_interval({.mtbf = 10, .checkpoint = 20}) == 10);
 }
 
-TEST_CASE("failures drawn one by one leave as much time as the formula says", "[planner]") {
+TEST_CASE("failures drawn one by one leave as much useful time as the formula says", "[planner]") {
   const FailureModel model{.mtbf = 3 * kHour, .checkpoint = 100, .restart = 600};
   const double best = daly_interval(model);
   CHECK(drawn_share(model, best, 3e8) == Approx(goodput(model, best)).epsilon(0.005));

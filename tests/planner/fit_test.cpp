@@ -11,7 +11,7 @@
 namespace ringtape::planner::test {
 namespace {
 
-/// A micro-batch fits up to `limit`.
+/// A trial in which micro-batches up to `limit` fit.
 FitTrial up_to(std::int64_t limit, std::int64_t micro_batch) {
   return {.micro_batch = micro_batch, .fits = micro_batch <= limit};
 }
@@ -47,7 +47,7 @@ TEST_CASE("16 GB, a state of 14 GB, 50 MB an example", "[planner]") {
   CHECK(fit_json(result, plan).at("plan").at("accumulation").as_int64() == 7);
 }
 
-TEST_CASE("what helps where nothing fits", "[planner]") {
+TEST_CASE("if nothing fits, the error says what helps", "[planner]") {
   const FitResult result =
       largest_that_fits(8, [](std::int64_t micro_batch) { return up_to(0, micro_batch); });
   CHECK(result.trials.size() == 1);
@@ -58,7 +58,7 @@ TEST_CASE("what helps where nothing fits", "[planner]") {
   }
 }
 
-TEST_CASE("the largest micro-batch by trying is that by estimate", "[planner]") {
+TEST_CASE("the largest micro-batch by trial agrees with the estimate", "[planner]") {
   // 784-256-256-10 with Adam takes 4.1 MiB, and about 7 KiB a sample: some hundreds of samples in 8 MiB.
   try_micro_batch({.sizes = {2, 2}}, {}, 1, 0);  // the first update allocates a block that stays
   const std::size_t before = memory_stats({}).live;
@@ -94,7 +94,7 @@ TEST_CASE("the largest micro-batch by trying is that by estimate", "[planner]") 
   }
 }
 
-TEST_CASE("a model whose parameters alone are too many does not fit", "[planner]") {
+TEST_CASE("a model whose parameters alone exceed the memory does not fit", "[planner]") {
   const TrialModel model{.sizes = {784, 2048, 10}};
   const std::size_t before = memory_stats({}).live;
   const MemoryCap cap({}, static_cast<std::int64_t>(before) + (1 << 20));

@@ -37,7 +37,7 @@ std::int64_t bytes_of(const MemoryPlan& plan, const std::string& name) {
 }
 
 // tests/nn/gpt_estimate_test.cpp compares each category with the allocator's counts.
-TEST_CASE("the memory plan of a GPT is what an update takes", "[planner][gpt]") {
+TEST_CASE("the memory plan of a GPT agrees with an update", "[planner][gpt]") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const Transformer model = random_model(seed);
     const auto recompute = static_cast<std::int64_t>(seed % 3);
@@ -75,7 +75,7 @@ TEST_CASE("a GPT's steps take the FLOPs of its matrix products", "[planner][gpt]
   }
 }
 
-TEST_CASE("the memory plan of a GPT refuses what it cannot be", "[planner][gpt]") {
+TEST_CASE("the memory plan of a GPT refuses invalid requests", "[planner][gpt]") {
   const Transformer model = random_model(1);
   CHECK_THROWS_WITH(plan_memory(GptRequest{model, model.layers + 1}, {}),
                     ContainsSubstring("layers are recomputed"));

@@ -8,7 +8,7 @@
 namespace ringtape::planner::test {
 namespace {
 
-/// ImageNet in 90 epochs, by a rate of 0.1 for a batch of 256.
+/// ImageNet in 90 epochs, with a rate of 0.1 for a batch of 256.
 RateRequest request(std::int64_t batch) {
   RateRequest result{
       .base_rate = 0.1, .batch_size = batch, .epochs = 90, .schedule = {}, .dataset = 1'281'167};
@@ -29,7 +29,7 @@ TEST_CASE("rates for batches of 8,192 and 32,768 from 0.1 at 256", "[planner]") 
   CHECK(large.warmup == 782);                                  // 0.3125 x 8192 / 512 = 5 epochs
   CHECK(large.schedule(0) == Approx(3.2 / 783));               // the first of 782 steps up
   CHECK(large.schedule(782) == Approx(3.2));                   // then down in a line
-  CHECK(large.schedule(157 * 90) == Approx(0).margin(1e-12));  // to nothing after the last
+  CHECK(large.schedule(157 * 90) == Approx(0).margin(1e-12));  // to 0 after the last
   const RatePlan larger = plan_rate(request(32'768));
   CHECK(larger.linear == Approx(12.8));
   CHECK(larger.square_root == Approx(1.131371));
@@ -65,7 +65,7 @@ TEST_CASE("a run of a fraction of an epoch", "[planner]") {
   CHECK_THAT(rate_text(plan_rate(request(8192))), ContainsSubstring("x 90 epochs = 157 x 90 = 14,130\n"));
 }
 
-TEST_CASE("rates for scripts", "[planner]") {
+TEST_CASE("rates as JSON", "[planner]") {
   const RatePlan plan = plan_rate(request(8192));
   const auto json = nlohmann::json::parse(rate_json(plan).dump());
   CHECK(json["linear"].get<double>() == Approx(3.2));
@@ -82,7 +82,7 @@ TEST_CASE("rates for scripts", "[planner]") {
   CHECK(rate_json(plan_rate(single)).at("rates").as_array().size() == 3);
 }
 
-TEST_CASE("rates refuse what makes no sense", "[planner]") {
+TEST_CASE("rate plans refuse invalid requests", "[planner]") {
   RateRequest wrong = request(8192);
   wrong.base_rate = 0;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("base rate must be above 0, found 0"));

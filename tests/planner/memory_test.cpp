@@ -146,7 +146,7 @@ TEST_CASE("an MLP of 4096-2048-2048-4096 without biases, forward only", "[planne
   CHECK(bytes_of(plan.rows, "activations") + bytes_of(plan.rows, "data") < 192 << 10);
 }
 
-TEST_CASE("an MLP's plan is the estimate that the allocator agrees with", "[planner]") {
+TEST_CASE("an MLP's plan is the estimate that is compared with the allocator", "[planner]") {
   for (DType dtype : {DType::f32, DType::bf16}) {
     for (std::int64_t trained : {1, 2, 3}) {
       const MlpRequest mlp{.sizes = {784, 300, 200, 10}, .trained_layers = trained};
@@ -165,7 +165,7 @@ TEST_CASE("an MLP's plan is the estimate that the allocator agrees with", "[plan
   CHECK(memory_json(plan).at("rows").as_array().size() == plan.rows.size());
 }
 
-TEST_CASE("memory plans refuse what makes no sense", "[planner]") {
+TEST_CASE("memory plans refuse invalid requests", "[planner]") {
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {784}}, {}), ContainsSubstring("found 1"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {784, 0}}, {}), ContainsSubstring("found 0"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}, .trained_layers = 2}, {}),
@@ -192,7 +192,7 @@ TEST_CASE("memory plans refuse what makes no sense", "[planner]") {
   CHECK_THROWS_WITH(plan_state(0, {}, {}), ContainsSubstring("found 0"));
 }
 
-TEST_CASE("bytes for people", "[planner]") {
+TEST_CASE("bytes as text", "[planner]") {
   CHECK(bytes_text(0) == "0 B");
   CHECK(bytes_text(1023) == "1023 B");
   CHECK(bytes_text(80 << 20) == "80 MiB");

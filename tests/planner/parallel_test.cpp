@@ -27,7 +27,7 @@ ParallelRequest request_of(std::int64_t ranks) {
   return request;
 }
 
-/// The same with one way alone: no recomputation and no sequence parallelism win where there is memory.
+/// The fastest plan with these numbers: if there is memory, without recomputation and sequence parallelism.
 ParallelPlan only_plan(ParallelRequest request, std::int64_t tensor, std::int64_t pipeline, int zero,
                        std::int64_t micro_batch) {
   if (!request.context) request.context = 1;
@@ -40,7 +40,7 @@ ParallelPlan only_plan(ParallelRequest request, std::int64_t tensor, std::int64_
   return plans.plans.front();
 }
 
-/// Seconds of a sample's forward on one rank.
+/// Seconds of one sample's forward on one rank.
 double forward_of_sample(const ParallelRequest& request) {
   return forward_flops(request.model, 1, request.model.context) / request.flops;
 }
@@ -91,14 +91,14 @@ TEST_CASE("plan parallel: an all-reduce of the gradients, hidden but for the las
                             collective_time(request.cluster, {.ranks = 8, .bytes = 4 * elements})));
   CHECK(bytes_sent(Operation::all_reduce, 8, 4 * elements) == Approx(plan.bytes_sent).epsilon(1e-5));
 
-  // Half the bytes in 16 bits. A slower network makes the step longer.
+  // In 16 bits half the bytes are sent, and the step is shorter.
   request.compress = DType::bf16;
   const ParallelPlan compressed = only_plan(request, 1, 1, 0, 8);
   CHECK(compressed.bytes_sent == Approx(plan.bytes_sent / 2).epsilon(1e-5));
   CHECK(compressed.step < plan.step);
 }
 
-TEST_CASE("plan parallel: context ranks divide the tokens, and their ring hides all but gradients",
+TEST_CASE("plan parallel: context ranks divide the tokens, and their ring adds its exposed messages",
           "[planner][parallel]") {
   ParallelRequest request = request_of(4);
   request.context = 4;
@@ -137,7 +137,7 @@ TEST_CASE("plan parallel: a pipeline's bubble is (p - 1) / (v m + p - 1)", "[pla
   const std::int64_t m = 32, p = 4, v = plan.way.chunks;
   CHECK(v == 2);  // 8 layers in 4 stages: two chunks each, with half of the bubble
   CHECK(plan.bubble == Approx(static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1)));
-  // The step is m micro-batches of the slowest stage over the part of the time that is no bubble.
+  // The step is m micro-batches of the slowest stage, divided by the share of the time that is not bubble.
   CHECK(plan.step == Approx(plan.computing / (1 - plan.bubble)));
 }
 
@@ -160,7 +160,8 @@ TEST_CASE("plan parallel: the bubble is that of the schedule, with fewer micro-b
   }
 }
 
-TEST_CASE("plan parallel: no step is shorter than a sample's way through all stages", "[planner][parallel]") {
+TEST_CASE("plan parallel: no step is shorter than the time of a sample through all stages",
+          "[planner][parallel]") {
   ParallelRequest request = request_of(8);
   request.model.layers = 32;
   request.global_batch = 1;
@@ -169,7 +170,7 @@ TEST_CASE("plan parallel: no step is shorter than a sample's way through all sta
   CHECK(plan.bubble >= 7.0 / 8);
 }
 
-TEST_CASE("plan parallel: memory is that of the stage that needs the most", "[planner][parallel]") {
+TEST_CASE("plan parallel: the memory is that of the stage that needs most", "[planner][parallel]") {
   ParallelRequest request = request_of(4);
   request.memory *= 4;
   request.model.layers = 9;  // 2 in the first stage, 3 in the next
@@ -210,7 +211,7 @@ TEST_CASE("plan parallel: the parameters of each shape are the model's", "[plann
   }
 }
 
-TEST_CASE("plan parallel: what is fixed is not searched", "[planner][parallel]") {
+TEST_CASE("plan parallel: settings that are given are not searched", "[planner][parallel]") {
   ParallelRequest request = request_of(16);
   request.compress = std::nullopt;
   request.tensor = request.context = request.pipeline = 2;  // and 2 data ranks
@@ -251,7 +252,7 @@ TEST_CASE("plan parallel: what is fixed is not searched", "[planner][parallel]")
   }
 }
 
-TEST_CASE("plan parallel: stages on several nodes send by the slower link", "[planner][parallel]") {
+TEST_CASE("plan parallel: stages on several nodes send over the slower link", "[planner][parallel]") {
   ParallelRequest request = request_of(16);
   request.model.layers = 32;
   const ParallelPlan on_two = only_plan(request, 1, 16, 0, 4);
@@ -268,8 +269,9 @@ TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][
   CHECK(static_cast<double>(8 * row(plans[1], "optimizer state")) == about(row(plans[0], "optimizer state")));
   CHECK(static_cast<double>(8 * row(plans[2], "gradients")) == about(row(plans[0], "gradients")));
   CHECK(static_cast<double>(8 * row(plans[3], "parameters")) == about(row(plans[0], "parameters")));
-  // Rajbhandari et al., 2020, section 7: as many bytes as without, in stage 3 half more; for 4 micro-batches
-  // stages 2 and 3 reduce four times, and stage 3 gathers eight times, without resharding four.
+  // Rajbhandari et al., 2020, section 7: stages 1 and 2 send as many bytes as plain data parallelism, stage 3
+  // half more. With 4 micro-batches stages 2 and 3 reduce four times, and stage 3 gathers eight times,
+  // without resharding four.
   CHECK(plans[1].bytes_sent == Approx(plans[0].bytes_sent).epsilon(1e-3));
   CHECK(plans[2].bytes_sent == Approx(plans[0].bytes_sent * 5 / 2).epsilon(1e-3));
   CHECK(plans[3].bytes_sent == Approx(plans[0].bytes_sent * 8 / 2).epsilon(1e-3));
@@ -282,7 +284,8 @@ TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][
   CHECK(row(plans[3], "gathered units") >= 4 * parameter_count(request.model));
 }
 
-TEST_CASE("plan parallel: the fastest first, and what is left out says why", "[planner][parallel]") {
+TEST_CASE("plan parallel: the fastest come first, and meshes that are left out have a reason",
+          "[planner][parallel]") {
   ParallelRequest request = request_of(48);
   request.memory = 1'500'000'000;
   request.global_batch = 96;
@@ -320,7 +323,7 @@ TEST_CASE("plan parallel: lines of ranks have their share of a node's adapters",
   CHECK(line_of_ranks(cluster, 32).inter_node.bandwidth == cluster.inter_node.bandwidth / 8);
 }
 
-TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
+TEST_CASE("plan parallel refuses invalid requests", "[planner][parallel]") {
   const auto refuses = [](const std::function<void(ParallelRequest&)>& change, const std::string& text) {
     ParallelRequest request = request_of(16);
     change(request);

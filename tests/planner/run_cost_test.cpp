@@ -30,7 +30,7 @@ TEST_CASE("hours and cost of a run", "[planner]") {
   CHECK(cost.samples == 4500);
 }
 
-TEST_CASE("costs refuse what makes no sense", "[planner]") {
+TEST_CASE("run costs refuse invalid requests", "[planner]") {
   const BatchPlan plan = plan_batch({.micro_batch = 10});
   const auto cost = [&](RunRequest run) { return cost_of_run(run, plan, std::nullopt); };
   CHECK_THROWS_WITH(cost({.samples_per_second = 1}), ContainsSubstring("how long is the run?"));

@@ -45,7 +45,7 @@ TEST_CASE("buckets of a number of parameters", "[planner]") {
   CHECK(bucket_bytes(request) == std::vector<double>{2e7});
 }
 
-TEST_CASE("a step of many ranks by hand", "[planner]") {
+TEST_CASE("a step of two ranks by hand", "[planner]") {
   // A link of 1 GB/s and 50 us for a call; 2 (n - 1) / n = 1 for two ranks. Backward completes the buckets at
   // 11, 16, 21, 26 and 30 ms; each takes 50 us and its bytes in microseconds a kB: 1.05, then 5.05 three
   // times, 4.05.
@@ -95,7 +95,7 @@ TEST_CASE("a sharded step by hand", "[planner]") {
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(12.7e-3 + 20e-3 + 0.55e-3 + 2e-3));
 }
 
-TEST_CASE("compute time by the FLOPs of the model", "[planner]") {
+TEST_CASE("compute time from the model's FLOPs", "[planner]") {
   ScaleRequest request = small_request();
   request.forward.reset();
   request.backward.reset();
@@ -106,7 +106,7 @@ TEST_CASE("compute time by the FLOPs of the model", "[planner]") {
   CHECK(plan.backward == Approx(0.16));
 }
 
-TEST_CASE("steps message by message and in closed form agree within 1 percent", "[planner]") {
+TEST_CASE("steps of simulated messages and in closed form agree within 1 percent", "[planner]") {
   const auto compare = [](ScaleRequest request) {
     const ScalePlan messages = plan_scale(request);
     request.messages_up_to = 0;
@@ -162,7 +162,8 @@ TEST_CASE("a global batch is divided by the ranks", "[planner]") {
   CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring("250 samples have no work"));
 }
 
-TEST_CASE("larger buckets and trees move the point at which communication shows", "[planner]") {
+TEST_CASE("larger buckets and trees move the number of ranks at which communication is exposed",
+          "[planner]") {
   ScaleRequest request;
   request.parameters = 1'300'000'000;
   request.micro_batch = 2;
@@ -199,7 +200,7 @@ TEST_CASE("ZeRO has no tree, and its limits are those of reduce-scatters", "[pla
   const ScalePlan tree = plan_scale(request);
   CHECK(tree.asked.algorithm == Algorithm::ring);
   CHECK(tree.asked.points[0].times.step == ring.asked.points[0].times.step);
-  // With only (n - 1) (l + S / (n B)): from n = S / (l B) = 5 MB / (14 us x 400 GB/s).
+  // With (n - 1) (l + S / (n B)) alone: from n = S / (l B) = 5 MB / (14 us x 400 GB/s) = 0.9 on.
   request.cluster.call = 0;
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 2);
   request.cluster.inter_node.bandwidth = 10e9;  // 35.7
@@ -311,8 +312,8 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
   CHECK(point_at(context, 128).global_batch == 256);
   CHECK(point_at(context, 128).efficiency == Approx(point_at(plan, 64).efficiency));
 
-  // Of four ranks that compute a micro-batch together the slowest of exponential delays tells: 1 + 1/2 + 1/3
-  // + 1/4.
+  // Four ranks compute a micro-batch together, so the slowest of four exponential delays counts: 1 + 1/2 +
+  // 1/3 + 1/4.
   request.ranks = {4};
   request.accumulation = 1;
   request.steps = 4000;
@@ -364,7 +365,7 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
                     ContainsSubstring("models of 6 ranks lie across nodes of 8"));
 }
 
-TEST_CASE("limits are looked for among ranks that have work", "[planner]") {
+TEST_CASE("limits are searched among numbers of ranks that have work", "[planner]") {
   ScaleRequest request;
   request.parameters = 1'300'000'000;
   request.micro_batch = 2;
@@ -381,7 +382,7 @@ TEST_CASE("limits are looked for among ranks that have work", "[planner]") {
   CHECK(plan.notes[0].substr(0, 27) == "1 number of ranks left out:");
 }
 
-TEST_CASE("buckets that there are, and larger ones only where they differ", "[planner]") {
+TEST_CASE("buckets have at most all gradients, and larger ones are tried only if they differ", "[planner]") {
   ScaleRequest request = small_request();
   request.first_bucket = 100'000'000;
   const ScalePlan one = plan_scale(request);
@@ -393,7 +394,7 @@ TEST_CASE("buckets that there are, and larger ones only where they differ", "[pl
   CHECK(five.others[0].bucket == 19'000'000);  // the rest after the first bucket: less than 8 x 5 MB
 }
 
-TEST_CASE("failures leave part of the time", "[planner]") {
+TEST_CASE("failures leave part of the time useful", "[planner]") {
   ScaleRequest request = small_request();
   request.rank_mtbf_hours = 50'000;
   request.checkpoint = 60;
@@ -445,7 +446,7 @@ TEST_CASE("a picture of a single number of ranks", "[planner]") {
   }
 }
 
-TEST_CASE("plans of ranks refuse what makes no sense", "[planner]") {
+TEST_CASE("scale plans refuse invalid requests", "[planner]") {
   const auto refused = [](const char* why, auto change) {
     ScaleRequest request = small_request();
     change(request);

@@ -8,8 +8,8 @@
 namespace ringtape::planner::test {
 namespace {
 
-/// Each collective takes `seconds` for each byte from when the last rank calls it, a gather or a scatter
-/// half.
+/// Each collective takes `seconds` per byte after the last rank has called it; an all-gather or a
+/// reduce-scatter takes half of that.
 Communicate taking(double seconds) {
   return [seconds](Collective kind, double bytes, std::vector<double>& times) {
     const double last = *std::max_element(times.begin(), times.end());
@@ -55,7 +55,7 @@ TEST_CASE("accumulation reduces once, or every time without no_sync()", "[planne
   CHECK(step_of(model, 2).communicating == Approx(24));
 }
 
-TEST_CASE("what the stages of ZeRO send", "[planner]") {
+TEST_CASE("steps with the stages of ZeRO, by hand", "[planner]") {
   StepModel model = two_buckets();
   model.accumulation = 2;
   // Stage 1: the large bucket is gathered until 3 and computes until 10.5; the small one is gathered
@@ -95,7 +95,7 @@ TEST_CASE("all ranks wait for the slowest", "[planner]") {
   CHECK(times.step == Approx(times.computing + times.waiting));
 }
 
-TEST_CASE("jitter has the mean and the deviation that were asked for", "[planner]") {
+TEST_CASE("jitter has the requested mean and deviation", "[planner]") {
   for (auto shape : {JitterRequest::Shape::lognormal, JitterRequest::Shape::exponential}) {
     Jitter jitter({.variation = 0.3, .shape = shape, .seed = 1});
     double sum = 0, squares = 0, smallest = 1;

@@ -41,7 +41,7 @@ TEST_CASE("the test's XML reader finds what is not well-formed", "[svg]") {
   CHECK_THAT(xml_error("<a b=1/>"), ContainsSubstring("quoted"));
 }
 
-TEST_CASE("numbers are written as people write them", "[svg]") {
+TEST_CASE("numbers are written for people", "[svg]") {
   CHECK(short_number(0) == "0");
   CHECK(short_number(0.0002) == "0.0002");
   CHECK(short_number(0.00003) == "3e-5");
@@ -119,7 +119,7 @@ TEST_CASE("coordinates have one digit after the point at most", "[svg]") {
   CHECK(coordinate(-2.96) == "-3");
 }
 
-TEST_CASE("a plot puts values where its axes say", "[svg]") {
+TEST_CASE("a plot places values by its axes", "[svg]") {
   const Plot plot({.width = 480,
                    .height = 260,
                    .x = {0, 10},
@@ -168,7 +168,7 @@ TEST_CASE("a line goes through its points and stops where a value is not a numbe
   CHECK_THAT(svg, ContainsSubstring("d=\"" + at('M', 0, 0) + at('L', 1, 5) + at('M', 3, 10) + at('L', 4, 5) +
                                     "\" class=\"line l0\""));
   CHECK(count(svg, "<circle") == 0);
-  // Lines of one point would not be seen.
+  // Lines of one point would be invisible.
   const Series points[] = {{"loss", {{0, 5}, {1, NAN}, {2, 10}, {3, 5}, {4, NAN}, {5, 0}}}};
   CHECK(count(line_chart(chart, points).element(), "<circle") == 2);
 }
@@ -206,7 +206,7 @@ TEST_CASE("charts of nothing, of one point and of values that are not numbers ca
     CHECK(count(svg, "inf") == 0);
   }
   CHECK(count(line_chart(chart, cases[2]).element(), "<circle") ==
-        1);  // a line of one point would not be seen
+        1);  // a line of one point would be invisible
   const std::string nothing =
       area_chart({.title = "t", .x_name = "ms", .y_name = "MiB"}, {}, 0, {}, "").file();
   CHECK(xml_error(nothing) == "");

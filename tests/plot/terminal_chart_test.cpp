@@ -29,7 +29,7 @@ std::vector<double> falling(int count) {
   return values;
 }
 
-/// The variables that say what a terminal can show, as they were before, at its end.
+/// Unsets the variables that describe the terminal, and restores them at its end.
 class Variables {
  public:
   Variables() {
@@ -55,8 +55,8 @@ class Variables {
 TEST_CASE("a chart for a terminal has a plain form without UTF-8", "[plot]") {
   CHECK(lines_of(line_chart({3, 2, 1}, {80, false}, 3, ChartScale::linear)) ==
         std::vector<std::string>{"        3 |*", "        2 | *", "        1 |  *"});
-  // With it each line has four places for a dot: of 3 x 4 the first, the seventh (5.5 rounded up) and the
-  // last.
+  // With UTF-8 each line has four places for a dot. Of 3 x 4 places these are the first, the seventh (5.5
+  // rounded up) and the last.
   CHECK(lines_of(line_chart({3, 2, 1}, {80, true}, 3, ChartScale::linear)) ==
         std::vector<std::string>{"        3 |\u2809", "        2 | \u2824", "        1 |  \u28C0"});
 }
@@ -72,7 +72,7 @@ TEST_CASE("a chart of small values is as high as one of large ones, and one of e
   }
 }
 
-TEST_CASE("a chart is no wider than the terminal, and at most 72 columns beside its axis", "[plot]") {
+TEST_CASE("a chart is no wider than the terminal, and at most 72 columns besides its axis", "[plot]") {
   for (const bool has_utf8 : {false, true}) {
     for (const auto& [columns, widest] :
          {std::pair{20, 20}, {40, 40}, {80, 80}, {83, 83}, {200, 83}, {1, 20}}) {
@@ -95,7 +95,7 @@ TEST_CASE("values that share a column are averaged, and those that are not finit
   CHECK(line_chart({1}, {80, false}, 2) == "");
 }
 
-TEST_CASE("the terminal is as its variables say", "[plot]") {
+TEST_CASE("the terminal's width and UTF-8 follow its variables", "[plot]") {
   const Variables variables;
   CHECK(!standard_output().has_utf8);
   setenv("LANG", "de_DE.UTF-8", 1);

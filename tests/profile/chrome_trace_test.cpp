@@ -36,7 +36,7 @@ std::vector<Json> of_phase(const Json& trace, const char* phase) {
   return events;
 }
 
-/// The names of the rows of a process, by their numbers.
+/// The names of the rows of a process, by number.
 std::map<int, std::string> rows_of(const Json& trace, int process) {
   std::map<int, std::string> rows;
   for (const Json& event : of_phase(trace, "M")) {
@@ -81,7 +81,7 @@ void check_counters(const Json& trace) {
   }
 }
 
-/// Every arrow begins and ends inside of events of the rows that it names.
+/// Checks that every arrow begins and ends at the beginning of an event of its row.
 void check_arrows(const Json& trace) {
   const std::vector<Json> complete = of_phase(trace, "X"), begins = of_phase(trace, "s"),
                           ends = of_phase(trace, "f");
@@ -115,7 +115,7 @@ TEST_CASE("chrome trace: spans of two processes", "[chrome_trace]") {
                             chrome_events({.number = 1, .name = "rank 1", .zero = kZero, .spans = second})});
   const std::vector<Json> complete = of_phase(trace, "X");
   REQUIRE(complete.size() == 2);
-  CHECK(complete[0]["name"] == "forward \"1\" \\ \n\xEF\xBF\xBD");  // U+FFFD for what is no text
+  CHECK(complete[0]["name"] == "forward \"1\" \\ \n\xEF\xBF\xBD");  // U+FFFD for bytes that are not UTF-8
   CHECK(complete[0]["pid"] == 0);
   CHECK(complete[0]["ts"].get<double>() == Approx(1000));  // microseconds
   CHECK(complete[0]["dur"].get<double>() == Approx(2500));
@@ -130,7 +130,7 @@ TEST_CASE("chrome trace: spans of two processes", "[chrome_trace]") {
   }));
 }
 
-TEST_CASE("chrome trace: what overlaps goes to several rows", "[chrome_trace]") {
+TEST_CASE("chrome trace: overlapping spans go to separate rows", "[chrome_trace]") {
   const std::vector<Span> spans = {communication(1, 4), communication(2, 3),   communication(2, 5),
                                    communication(3, 6), communication(4, 4.5), communication(6, 7)};
   const Json trace = parse({chrome_events({.name = "rank 0", .zero = kZero, .spans = spans})});
@@ -149,7 +149,7 @@ TEST_CASE("chrome trace: a row for each group of ranks that communicates", "[chr
                                                         {2, "communication"}});
 }
 
-TEST_CASE("chrome trace: a row for each thread, that of the steps first", "[chrome_trace]") {
+TEST_CASE("chrome trace: a row for each thread, the thread of the steps first", "[chrome_trace]") {
   std::thread other([] {});
   Span loading = span(Track::compute, "read", 0, 5), step = span(Track::compute, "step 3", 1, 6);
   Span wait = span(Track::waiting, "wait", 2, 3);
@@ -179,7 +179,7 @@ TEST_CASE("chrome trace: streams of a device, with arrows from the spans", "[chr
   all_reduce.name = "ncclDevKernel_AllReduce";
   all_reduce.begin = at(3.5);
   all_reduce.stream = 13;
-  all_reduce.span = 77;  // of before the recording
+  all_reduce.span = 77;  // from before the recording
   DeviceActivity copy;
   copy.work = DeviceWork::copy;
   copy.name = "copy host to device";
@@ -226,7 +226,7 @@ TEST_CASE("chrome trace: of a training step, with its memory", "[chrome_trace]")
   CHECK((*linear)["args"]["shapes"] == "5x3, 4x3, 4");
   CHECK((*linear)["args"]["FLOPs"] == 2 * 5 * 3 * 4);
   CHECK((*linear)["args"]["bytes"] == 4 * (15 + 12 + 4 + 20));
-  // A level for the start and for each event. The activations' last one is the first: all are given back.
+  // A level for the start and for each event. The last level of activations is the first: all are freed.
   REQUIRE(counters.size() == 1 + memory.events().size());
   CHECK(counters.front()["args"]["activations"] == memory.start()[MemoryCategory::activations]);
   CHECK(counters.back()["args"]["activations"] == counters.front()["args"]["activations"]);

@@ -12,7 +12,7 @@
 namespace ringtape::test {
 namespace {
 
-TEST_CASE("a machine is too busy from a certain share of waiting on", "[benchmarks]") {
+TEST_CASE("a machine is too busy above a certain share of waiting", "[benchmarks]") {
   CHECK(too_busy(0).empty());
   CHECK(too_busy(kMostCoreWait).empty());
   CHECK_THAT(too_busy(0.41), ContainsSubstring("too busy") && ContainsSubstring("for 41% of the time") &&
@@ -39,7 +39,7 @@ TEST_CASE("waiting for a core is a share of the time, and sleeping is not waitin
   CHECK(wait.share() == share);
 }
 
-TEST_CASE("the thread that waits longest for a core counts, also where another one measures",
+TEST_CASE("the thread that waits longest for a core counts, even if another thread measures",
           "[benchmarks]") {
   cpu_set_t before, one;
   CPU_ZERO(&one);
@@ -47,7 +47,7 @@ TEST_CASE("the thread that waits longest for a core counts, also where another o
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // new threads have it too
   CoreWait wait;
-  // Two threads share a core, so that the later one has waited for about half of the time. This one sleeps.
+  // Two threads share a core, so the later one waits for about half of the time. This thread sleeps.
   std::barrier begun(2), computed(3), measured(3);
   const auto compute = [&] {
     begun.arrive_and_wait();

@@ -52,7 +52,7 @@ TEST_CASE("the machine is described by distinct names and one-line values", "[co
   }
 }
 
-TEST_CASE("the number of threads is that of the moment", "[core]") {
+TEST_CASE("the number of threads is the current one", "[core]") {
   const int before = omp_get_max_threads();
   omp_set_num_threads(3);
   CHECK(value_of(describe_machine({}), "threads") == "3");

@@ -23,7 +23,8 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// Half a MiB of gradients that stay, a MiB of activations that come and go beside 256 KiB of workspace.
+/// Records half a MiB of gradients that are kept, and a MiB of activations with 256 KiB of workspace, which
+/// are freed.
 void record(MemoryRecording& recording) {
   const Tensor kept = take(gradients, 512);
   {
@@ -44,7 +45,7 @@ TEST_CASE("the memory timeline draws each moment as a bar and marks the peak", "
   CHECK(count(text, "< peak") == 1);
   CHECK_THAT(text, ContainsSubstring("G gradients") && ContainsSubstring("A activations") &&
                        ContainsSubstring("W workspace"));
-  // With one step there is one bar: the peak, 64 letters for all bytes that were not there at the start.
+  // With one step there is one bar, the peak: 64 letters for the bytes that were added since the start.
   const std::string one = memory_timeline(recording, 1);
   const std::size_t peak = start + (512 + 1024 + 256) * 1024;
   CHECK_THAT(one, ContainsSubstring(fmt::format("{:.2f}  ", static_cast<double>(peak) / (1 << 20))));
@@ -73,7 +74,7 @@ TEST_CASE("the memory report as a picture", "[memory]") {
   CHECK(count(svg, "nan") == 0);
 }
 
-TEST_CASE("the memory report has a line for each category in use, and the formula's bytes", "[memory]") {
+TEST_CASE("the memory report has a line for each category in use, with the formula's bytes", "[memory]") {
   const Tensor held = take(parameters, 2048);
   MemoryRecording recording({});
   record(recording);

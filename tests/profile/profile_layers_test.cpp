@@ -16,7 +16,7 @@ using namespace ringtape;
 using namespace ringtape::test;
 using std::chrono::milliseconds;
 
-TEST_CASE("profile: layers by name, and recomputation as what it runs", "[profile]") {
+TEST_CASE("profile: layers by name, and recomputed operations", "[profile]") {
   const auto model = make_mlp({3, 4, 4, 2});
   model->set_recompute(2);
   const Tensor x = full({2, 3}, 0.25);
@@ -50,8 +50,8 @@ MemoryEvent event(int at, std::int64_t bytes, const char* block) {
   return {kZero + milliseconds(at), MemoryCategory::activations, bytes, block, {}};
 }
 
-/// forward 0 to 40 with layer "0" from 5 to 25 and an operation in it; backward 40 to 90 with the same
-/// layer's.
+/// forward from 0 to 40 ms with layer "0" from 5 to 25 and an operation in it; backward from 40 to 90 with an
+/// operation of the same layer.
 std::vector<Span> one_step() {
   using enum SpanKind;
   std::vector<Span> spans = {span(operation, "linear", 3, 10, 20),
@@ -91,10 +91,10 @@ TEST_CASE("profile: forward and backward by layer", "[profile]") {
 
 TEST_CASE("profile: memory of operations, what a layer keeps, and the peak", "[profile]") {
   const char blocks[4] = {};
-  const std::vector<MemoryEvent> events = {event(12, 512, &blocks[0]),   // linear takes,
-                                           event(14, 256, &blocks[1]),   // and takes for a while
+  const std::vector<MemoryEvent> events = {event(12, 512, &blocks[0]),   // linear allocates,
+                                           event(14, 256, &blocks[1]),   // and allocates for a while
                                            event(18, -256, &blocks[1]),  //
-                                           event(22, 1024, &blocks[2]),  // its layer does
+                                           event(22, 1024, &blocks[2]),  // its layer allocates
                                            event(37, -1024, &blocks[2]), event(60, -512, &blocks[0]),
                                            event(70, 2048, &blocks[3])};
   const Profile profile = make_profile(
@@ -108,7 +108,7 @@ TEST_CASE("profile: memory of operations, what a layer keeps, and the peak", "[p
   CHECK(profile.memory_peak == 10'000 + 2048);
 }
 
-TEST_CASE("profile: the peak is of the steps, not of what lies between them", "[profile]") {
+TEST_CASE("profile: the peak is that of the steps, not of the time between them", "[profile]") {
   const char blocks[2] = {};
   std::vector<Span> spans = one_step();
   spans.push_back(span(SpanKind::step, "step 2", 0, 200, 300));
@@ -126,15 +126,15 @@ TEST_CASE("profile: the peak is of the steps, not of what lies between them", "[
   CHECK(peak(100) == 612);
 }
 
-TEST_CASE("profile: memory that another thread takes is nobody's", "[profile]") {
+TEST_CASE("profile: memory that another thread allocates is no operation's", "[profile]") {
   std::vector<MemoryEvent> events = {event(12, 512, "")};
-  events[0].thread = std::this_thread::get_id();  // the spans' thread is none
+  events[0].thread = std::this_thread::get_id();  // the spans have no thread
   const Profile profile = make_profile({.spans = one_step(), .wall = milliseconds(100), .memory = events});
   CHECK(row(profile, "linear").memory == 0);
   CHECK(profile.memory_peak == 512);
 }
 
-TEST_CASE("profile: a model's backward knows its layers, recomputed ones and those in others too",
+TEST_CASE("profile: backward operations have the names of their layers, also of recomputed and nested ones",
           "[profile]") {
   const auto inner = std::make_shared<Sequential>();
   inner->push_back(std::make_shared<Linear>(4, 4));

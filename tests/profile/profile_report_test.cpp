@@ -33,7 +33,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Characters and not bytes: those after the first byte of one begin with the bits 10.
+/// The number of characters: bytes after the first one of a character begin with the bits 10.
 std::size_t width(const std::string& line) {
   return static_cast<std::size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -81,7 +81,7 @@ TEST_CASE("profile: columns are sorted by the names that the table has", "[profi
   }
 }
 
-TEST_CASE("profile: rows and the idle one add up to the step", "[profile]") {
+TEST_CASE("profile: the rows and idle time add up to the step", "[profile]") {
   const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
   SpanClock::duration sum = profile.idle();
   for (const ProfileRow& each : profile.rows) sum += each.self;
@@ -104,7 +104,7 @@ TEST_CASE("profile: no name, path or shape makes a line of the table longer", "[
   CHECK((table.find(" device ") != std::string::npos) == has_device);
 }
 
-TEST_CASE("profile: rows by how near they come to the limit", "[profile]") {
+TEST_CASE("profile: rows sorted by how near they come to the limit", "[profile]") {
   const MachineLimits limits{.bytes_per_second = 1e9, .flops_per_second = 1e10, .memory = 0};
   ProfileRow product, copy, nothing;
   product.self = copy.self = nothing.self = milliseconds(100);
@@ -114,7 +114,7 @@ TEST_CASE("profile: rows by how near they come to the limit", "[profile]") {
   CHECK(copy.share_of_limit(limits) == Approx(0.8));
   CHECK(nothing.share_of_limit(limits) == 0);
   CHECK(copy.share_of_limit({}) == 0);
-  copy.device = milliseconds(160);  // used where it is known
+  copy.device = milliseconds(160);  // used if it is known
   CHECK(copy.share_of_limit(limits) == Approx(0.5));
   CHECK(copy.gbytes_per_second() == Approx(0.5));
   Profile profile;
@@ -151,7 +151,7 @@ TEST_CASE("profile: the verdict on busy time, memory and limits", "[profile]") {
   profile.memory_peak = 400 << 20;
   profile.limits.memory = 1000 << 20;
   CHECK(says(profile, "Memory: 400 MiB at most, 40.0% of 1000 MiB. There is room for larger micro-batches."));
-  profile.shares_memory = true;  // where the other ranks' is not known
+  profile.shares_memory = true;  // the other ranks' memory is not known
   CHECK(says(profile, "40.0% of 1000 MiB."));
   CHECK_FALSE(says(profile, "icro-batches"));
   profile.shares_memory = false;
@@ -177,7 +177,7 @@ TEST_CASE("profile: waiting for ranks and for samples is not busy", "[profile]")
              "marked."));
 }
 
-TEST_CASE("profile: what is lost most may have no formula", "[profile]") {
+TEST_CASE("profile: most may be lost in an operation without a formula", "[profile]") {
   using enum SpanKind;
   Span linear = span(operation, "linear", 1, 0, 30);
   linear.work = {.flops = 10'000'000, .bytes = 0};
@@ -228,7 +228,7 @@ TEST_CASE("profile: why a row is above its limit", "[profile]") {
   CHECK(says(profile, "on a busy machine"));
 }
 
-TEST_CASE("profile: on a GPU the shares of phases are of its time", "[profile]") {
+TEST_CASE("profile: on a GPU the phases' shares are of the GPU's time", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(phase, "forward", 1, 0, 10), span(phase, "optimizer", 1, 10, 30),
                                    span(step, "step 1", 0, 0, 40)};
@@ -239,7 +239,7 @@ TEST_CASE("profile: on a GPU the shares of phases are of its time", "[profile]")
   CHECK_FALSE(says(profile, "accumulating"));
 }
 
-TEST_CASE("profile: of a GPU whose times are not known, nothing is said of its work's", "[profile]") {
+TEST_CASE("profile: if a GPU's times are unknown, the verdict says nothing about its work", "[profile]") {
   ProfileInput input{.spans = {}, .wall = milliseconds(155), .is_of_gpu = true};
   const std::vector<Span> spans = two_steps();
   input.spans = spans;
@@ -262,7 +262,7 @@ TEST_CASE("profile: of a GPU whose times are not known, nothing is said of its w
   CHECK(says(make_profile(input), "the GPU works for 7.7% of the time"));
 }
 
-TEST_CASE("profile: what backward's time by forward's says", "[profile]") {
+TEST_CASE("profile: the verdict on the ratio of backward's to forward's time", "[profile]") {
   using enum SpanKind;
   const auto with_backward = [](int time) {
     const std::vector<Span> spans = {span(phase, "forward", 1, 0, 10),
@@ -275,7 +275,7 @@ TEST_CASE("profile: what backward's time by forward's says", "[profile]") {
   CHECK(says(with_backward(30), "Backward takes 3.0 times forward, more than its products need"));
 }
 
-TEST_CASE("profile: a little less than nothing is written without a sign", "[profile]") {
+TEST_CASE("profile: a negative number that rounds to 0 is written without a sign", "[profile]") {
   Profile profile = with_both_limits();
   profile.rows[0].memory = -200;
   CHECK(lines_of(profile_table(profile))[1].ends_with(" 0.000"));

@@ -47,7 +47,7 @@ TEST_CASE("profile: phases divide the step", "[profile]") {
   CHECK(profile.share_of_phase("data") == 0);
 }
 
-TEST_CASE("profile: without a step there is nothing", "[profile]") {
+TEST_CASE("profile: without a step the profile is empty", "[profile]") {
   const std::vector<Span> spans = {span(SpanKind::operation, "alone", 0, 0, 5)};
   const Profile profile = make_profile({.spans = spans, .wall = {}});
   CHECK(profile.steps == 0);
@@ -65,7 +65,7 @@ TEST_CASE("profile: a layer in a layer counts once in the total", "[profile]") {
   CHECK(layers.total == milliseconds(30));
 }
 
-TEST_CASE("profile: what is inside of a span that began before the recording is in no step", "[profile]") {
+TEST_CASE("profile: a span inside of one that began before the recording is in no step", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(operation, "inside", 1, 0, 5), span(step, "step 2", 0, 10, 20)};
   const Profile profile = make_profile({.spans = spans, .wall = milliseconds(10)});
@@ -108,7 +108,7 @@ TEST_CASE("profile: the rows of training steps add up to their time", "[profile]
   CHECK(rows == steps);
 }
 
-TEST_CASE("profile: nobody asks, and nothing is kept", "[profile]") {
+TEST_CASE("profile: outside of a recording nothing is kept", "[profile]") {
   if (spans_are_wanted()) return;  // under Nsight
   add_work({.flops = 1, .bytes = 1});
   const SpanScope outside(SpanKind::phase, "outside");

@@ -90,7 +90,7 @@ TEST_CASE("profile: FLOPs and bytes of other operations", "[profile]") {
   CHECK(bytes_of(recording, "relu backward") == 4 * 3 * 42);
   CHECK(flops_of(recording, "multiply") == 42);
   CHECK(bytes_of(recording, "multiply") == 4 * 3 * 42);
-  // The second contribution to y's gradient reads the first.
+  // The second contribution to y's gradient is added, so it reads the first.
   CHECK(bytes_of(recording, "multiply backward") == 4 * (3 + 4) * 42);
   CHECK(bytes_of(recording, "scale") == 4 * 2 * 42);
   CHECK(bytes_of(recording, "cross_entropy") ==
@@ -110,7 +110,7 @@ TEST_CASE("profile: FLOPs and bytes of an optimizer's step, by element", "[profi
   CHECK(sgd({.learning_rate = 0.1}) == std::pair(4l, bytes(2, 1)));
   CHECK(sgd({.learning_rate = 0.1, .momentum = 0.9}) == std::pair(7l, bytes(3, 2)));
   CHECK(sgd({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}) == std::pair(9l, bytes(3, 2)));
-  // Their norms need a second pass over their inputs.
+  // LAMB's and LARS's norms need a second pass over their inputs.
   CHECK(step([](ParameterArena& arena) { return Lamb(arena); }) == std::pair(25l, bytes(4 + 3, 2 + 1)));
   CHECK(step([](ParameterArena& arena) { return Lars(arena); }) == std::pair(11l, bytes(2 + 3, 2)));
   // A copy in 16 bits, and a factor for every gradient.
@@ -135,7 +135,7 @@ TEST_CASE("profile: FLOPs and bytes of clipping, by element", "[profile]") {
   CHECK(flops_and_bytes([](ParameterArena& arena) { clip_grad_norm_now(arena, 1); }) == std::pair(3l, 12l));
 }
 
-TEST_CASE("profile: the norm of a sharded arena reads this rank's part", "[profile]") {
+TEST_CASE("profile: the norm of a sharded arena reads this rank's shard", "[profile]") {
   const int stage = GENERATE(1, 2);
   Linear model(64, 4, false);
   ParameterArena arena(model, {}, DType::f32, {.stage = stage, .rank = 1, .world_size = 2});

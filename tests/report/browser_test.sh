@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the page of a small run and has scripts/check_report.sh open it. Ends with 77 where there is no browser.
+# Writes the page of a small run and has scripts/check_report.sh open it. Ends with 77 if there is no browser.
 #   tests/report/browser_test.sh BIN_DIR CHECK_REPORT
 set -euo pipefail
 work=$(mktemp -d)

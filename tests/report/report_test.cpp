@@ -57,7 +57,7 @@ RunReport whole() {
   return report;
 }
 
-/// The rows of a table as text, cells parted by "|".
+/// The rows of a table as text, with "|" between cells.
 std::vector<std::string> rows_of(const Json& table) {
   std::vector<std::string> rows;
   for (const Json& row : table.at("rows").as_array()) {
@@ -88,7 +88,7 @@ std::string roofline(const RunReport& report) {
   return roofline_of(report).at("svg").as_string();
 }
 
-/// Names of all that has nothing to show.
+/// The names of the parts that are empty.
 std::set<std::string> empty_parts(const RunReport& report) {
   std::set<std::string> names;
   const Json document = document_of(report);
@@ -100,7 +100,7 @@ std::set<std::string> empty_parts(const RunReport& report) {
   return names;
 }
 
-/// What the elements of the template are filled from: "profile.layers".
+/// The names of the parts that fill the template's elements, such as "profile.layers".
 std::set<std::string> names_in_template() {
   std::set<std::string> names;
   const std::string text(page_template());
@@ -112,7 +112,7 @@ std::set<std::string> names_in_template() {
   return names;
 }
 
-/// What is in a document, two levels deep.
+/// The names in a document, two levels deep.
 std::set<std::string> names_in(const Json& document) {
   std::set<std::string> names;
   for (const auto& [name, value] : document.as_object()) {
@@ -137,13 +137,13 @@ TEST_CASE("a page is the template with the document in it, and nothing to fetch"
   CHECK(page.ends_with("</html>\n"));
 }
 
-TEST_CASE("the template shows all of a document, and nothing that no document has", "[report]") {
+TEST_CASE("the template shows every part of a document, and no others", "[report]") {
   std::set<std::string> names = names_in(document_of(whole()));
-  CHECK(names.erase("chart_style") == 1);  // which the script puts into the head
+  CHECK(names.erase("chart_style") == 1);  // the script puts it into the head
   CHECK(names_in_template() == names);
 }
 
-TEST_CASE("charts are well-formed and have no figures that are not numbers", "[report]") {
+TEST_CASE("charts are well-formed and contain no NaN", "[report]") {
   int charts = 0;
   for_each_chart(document_of(whole()), [&charts](const std::string& svg) {
     ++charts;
@@ -153,7 +153,7 @@ TEST_CASE("charts are well-formed and have no figures that are not numbers", "[r
   CHECK(charts == 8);  // four curves, timeline, roofline, memory, tape
 }
 
-TEST_CASE("a whole report lacks nothing, and one of no run has no part", "[report]") {
+TEST_CASE("a full report has all parts, and an empty one has none", "[report]") {
   CHECK(empty_parts(whole()) == std::set<std::string>{"error", "missing"});
   CHECK(empty_parts({}) == std::set<std::string>{"title", "subtitle", "error", "missing", "results", "curves",
                                                  "texts", "profile", "timeline", "roofline", "memory", "tape",
@@ -185,7 +185,7 @@ TEST_CASE("whatever a user can name ends no script, and is escaped in charts", "
   CHECK(escaped == 3);  // timeline, roofline, tape
 }
 
-TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn", "[report]") {
+TEST_CASE("one step, losses that are not finite and a resumed run can be drawn", "[report]") {
   RunReport report;
   SECTION("one step") {
     report.curves.steps = {step(1, 2)};
@@ -193,10 +193,10 @@ TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn"
   SECTION("not a number") {
     report.curves.steps = {step(1, 2), step(2, NAN), step(3, INFINITY), step(4, 1)};
   }
-  SECTION("nothing but what is not a number") {
+  SECTION("no number at all") {
     report.curves.steps = {step(1, NAN)};
   }
-  SECTION("steps of which the loss alone is known") {
+  SECTION("steps with a loss alone") {
     for (int i = 1; i <= 3; ++i) {
       report.curves.steps.push_back(
           {.step = i, .epoch = 0, .rate = NAN, .samples = 0, .loss = 1, .grad_norm = NAN, .correct = -1});
@@ -226,7 +226,7 @@ TEST_CASE("a task without correct predictions has no curve of accuracy", "[repor
   CHECK(captions() == "Loss, Learning rate, ");
 }
 
-TEST_CASE("curves say so where a point is the mean of several steps", "[report]") {
+TEST_CASE("curves say so if a point is the mean of several steps", "[report]") {
   RunReport report;
   for (int i = 1; i <= 240; ++i) report.curves.steps.push_back(step(i, 1));
   CHECK(!curves_of(report).at("has_bands").as_bool());
@@ -272,7 +272,7 @@ TEST_CASE("phases and idle time add up to the step", "[report]") {
   CHECK_THAT(text, ContainsSubstring("forward 17.500 ms 23.3%, "));
 }
 
-TEST_CASE("the roofline puts an operation at its intensity and rate, under the roof", "[report]") {
+TEST_CASE("the roofline places an operation at its intensity and rate, under the roof", "[report]") {
   const RunReport report = whole();
   const std::string section = roofline(report);
   // linear: 80 MFLOP on 4 MB in 30 ms: 20 FLOPs per byte at 2.67 GFLOP/s; at 1 GB/s 20 are the limit, so 13%
@@ -293,7 +293,7 @@ TEST_CASE("both parts of the roof are in the picture, wherever the operations ar
   CHECK(std::stod(svg.substr(path + 10)) < std::stod(svg.substr(ridge + 1)));
 }
 
-TEST_CASE("with a GPU's times, phases and the roofline are by them", "[report]") {
+TEST_CASE("if a GPU's times are known, phases and the roofline use them", "[report]") {
   RunReport report = whole();
   Profile& profile = *report.profile;
   for (ProfileRow& row : profile.rows) {
@@ -305,7 +305,7 @@ TEST_CASE("with a GPU's times, phases and the roofline are by them", "[report]")
   // 60 of 150 ms: 80 MFLOP at 1.33 GFLOP/s
   CHECK_THAT(roofline(report), ContainsSubstring("40.0% of the step, 20 FLOPs per byte\n1.33 GFLOP/s"));
   for (ProfileRow& row : profile.rows) {
-    if (row.name == "linear") row.self = std::chrono::microseconds(10);  // queued at once
+    if (row.name == "linear") row.self = std::chrono::microseconds(10);  // queuing takes almost no time
   }
   CHECK_THAT(roofline(report), ContainsSubstring("40.0% of the step"));
   const Json shown = profile_of(report);
@@ -316,7 +316,7 @@ TEST_CASE("with a GPU's times, phases and the roofline are by them", "[report]")
   CHECK(phases[1].at("percent").as_string() == "60.0%");
 }
 
-TEST_CASE("accuracies of tests are percentages", "[report]") {
+TEST_CASE("test accuracies are percentages", "[report]") {
   const Json curves = curves_of(whole());
   CHECK_THAT(curves.at("charts").as_array()[1].at("svg").as_string(),
              ContainsSubstring("<title>test 97</title>"));
@@ -330,7 +330,7 @@ TEST_CASE("the roofline has the phases' colours", "[report]") {
   CHECK(count(roofline(report), "class=\"dot s2\"") == 1);
 }
 
-TEST_CASE("labels of the roofline do not lie upon each other", "[report]") {
+TEST_CASE("labels of the roofline do not overlap", "[report]") {
   RunReport report = whole();
   const ProfileRow linear = row(*report.profile, "linear");
   report.profile->rows.assign(5, linear);  // all at one point: there is room to its right and to its left
@@ -338,7 +338,7 @@ TEST_CASE("labels of the roofline do not lie upon each other", "[report]") {
   CHECK(count(roofline(report), ">linear</text>") >= 1);
 }
 
-TEST_CASE("what takes less than 1% of the step is not in the roofline", "[report]") {
+TEST_CASE("an operation that takes less than 1% of the step is not in the roofline", "[report]") {
   RunReport report = whole();
   ProfileRow little = row(*report.profile, "linear");
   little.name = "add";
@@ -347,7 +347,7 @@ TEST_CASE("what takes less than 1% of the step is not in the roofline", "[report
   CHECK(count(roofline(report), "class=\"dot") == 1);
 }
 
-TEST_CASE("a run that failed says so, and several ranks whose figures these are", "[report]") {
+TEST_CASE("a failed run says so, and a run of several ranks is marked", "[report]") {
   RunReport report = whole();
   CHECK(!document_of(report).at("has_ranks").as_bool());
   report.error = "training diverged";
@@ -370,7 +370,7 @@ TEST_CASE("bytes that are not UTF-8 are replaced", "[report]") {
   CHECK(document_in(html_page(document_of(report))).at("title").as_string() == "a\xEF\xBF\xBDz");
 }
 
-TEST_CASE("texts are in the document with their steps, in their order", "[report]") {
+TEST_CASE("texts are in the document with their steps, in order", "[report]") {
   const Json::Array texts = document_of(whole()).at("texts").as_array();
   REQUIRE(texts.size() == 2);
   CHECK(texts[0].at("step").as_int64() == 5);

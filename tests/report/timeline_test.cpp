@@ -30,7 +30,7 @@ TEST_CASE("a step is found by its number", "[report]") {
   CHECK(find_step(spans, 8) == nullptr);
 }
 
-TEST_CASE("a step's lanes hold what lies in it, the longest first", "[report]") {
+TEST_CASE("a step's lanes hold the spans in it, the longest first", "[report]") {
   const std::vector<LaneSpan> found = lanes(one_step());
   REQUIRE(found.size() == 3);
   CHECK((found[0].lane == Lane::phases && found[0].name == "forward" && found[0].begin == 0.0));
@@ -40,7 +40,7 @@ TEST_CASE("a step's lanes hold what lies in it, the longest first", "[report]") 
   CHECK((found[2].lane == Lane::communication && found[2].name == "sum"));
 }
 
-TEST_CASE("of communication that goes on from step to step a step has its part", "[report]") {
+TEST_CASE("a step shows its part of communication that continues across steps", "[report]") {
   std::vector<Span> spans = {span(SpanKind::step, "step 7", 0, 0, 100)};
   spans.push_back(span(SpanKind::operation, "gather 1", 0, -30, 20, Track::communication));
   spans.push_back(span(SpanKind::operation, "gather 2", 0, 90, 140, Track::communication));
@@ -51,7 +51,7 @@ TEST_CASE("of communication that goes on from step to step a step has its part",
   CHECK((found[1].name == "gather 2" && found[1].begin == 0.09 && found[1].end == 0.1));
 }
 
-TEST_CASE("what a GPU worked on during the step has a lane of its own", "[report]") {
+TEST_CASE("a GPU's activities during the step have a separate lane", "[report]") {
   const std::vector<Span> spans = one_step();
   std::vector<DeviceActivity> activities(2);
   activities[0].name = "gemm_f32";
@@ -75,7 +75,7 @@ TEST_CASE("an operation has the colour of the innermost phase around it", "[repo
   CHECK(phases_of_operations(one_step(), one_step()[0]).at("linear") == "forward");
 }
 
-TEST_CASE("phases have colours of their own", "[report]") {
+TEST_CASE("each phase has a different colour", "[report]") {
   std::set<int> colours;
   for (const char* name : {"data", "forward", "backward", "all-reduce", "waiting", "optimizer", "other"}) {
     colours.insert(colour_of_phase(name));
@@ -83,7 +83,7 @@ TEST_CASE("phases have colours of their own", "[report]") {
   CHECK(colours.size() == 7);
 }
 
-TEST_CASE("a bar has its name where there is room, and a narrow one no stroke over it", "[report]") {
+TEST_CASE("a bar has its name if there is room, and a narrow one has no outline", "[report]") {
   const std::vector<std::vector<LaneSpan>> rank = {
       {{Lane::operations, 0, 0.05, 0, "a wide one"}, {Lane::operations, 0.06, 0.0601, 1, "narrow"}}};
   const std::string svg = draw_timeline(rank, 0.1).element();
@@ -92,7 +92,7 @@ TEST_CASE("a bar has its name where there is room, and a narrow one no stroke ov
   CHECK((legend_of(rank) == std::vector<std::pair<std::string, int>>{{"forward", 0}, {"backward", 1}}));
 }
 
-TEST_CASE("lanes go through text as they are", "[report]") {
+TEST_CASE("lanes are the same after conversion to text and back", "[report]") {
   const std::vector<LaneSpan> sent = lanes(one_step()), got = lanes_from_text(to_text(sent));
   REQUIRE(got.size() == sent.size());
   for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -105,13 +105,13 @@ TEST_CASE("lanes go through text as they are", "[report]") {
   CHECK(lanes_from_text("").empty());
 }
 
-TEST_CASE("of a lane no more than 500 spans are drawn", "[report]") {
+TEST_CASE("no more than 500 spans of a lane are drawn", "[report]") {
   std::vector<Span> spans = {span(SpanKind::step, "step 7", 0, 0, 2000)};
   for (int i = 0; i < 1000; ++i) spans.push_back(span(SpanKind::operation, "relu", 1, 2 * i, 2 * i + 1));
   CHECK(lanes(spans).size() == 500);
 }
 
-TEST_CASE("the timeline has a bar for each span, where its times say", "[report]") {
+TEST_CASE("the timeline has a bar for each span, at its times", "[report]") {
   const std::vector<std::vector<LaneSpan>> ranks = {lanes(one_step()), {}};
   const std::string svg = draw_timeline(ranks, 0.1).element();
   CHECK(xml_error(svg) == "");

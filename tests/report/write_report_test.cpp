@@ -50,7 +50,7 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
   CHECK((cell(1, 0) == "data set, not in the picture" && cell(1, 1) == "4 MiB"));
 }
 
-TEST_CASE("a report is a page, or its document where the file ends on .json", "[report]") {
+TEST_CASE("a report is a page, or its document if the file name ends with .json", "[report]") {
   const TemporaryFolder folder;
   const std::string page = (folder.path() / "r.html").string(), json = (folder.path() / "r.json").string();
   report::RunReport report;

@@ -123,7 +123,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(last.instruction.name, "EXIT")
 
 
-# A row of up to two vectors in registers: each is loaded, and stored, where there is so much of the row. The loop is for longer
+# A row of up to two vectors in registers: each vector is loaded, and used, if the row is that long. The loop is for longer
 # rows.
 KEPT = ("ISETP.GE.AND P0, PT, R0, R1, PT", "@P0 BRA 0x30", "LDG.E.128 R4, [R2.64]",
         "ISETP.GE.AND P1, PT, R16, R1, PT", "@P1 BRA 0x60", "LDG.E.128 R8, [R2.64+0x1000]",
@@ -142,7 +142,7 @@ class Nearest(unittest.TestCase):
         self.assertEqual(self.adds(32 + 32)[:3], ["R4", "R8", "R12"])
 
     def test_equal_conditions_go_the_same_way(self):
-        """The loop moves 32 bytes in any case. The second comparison of R16 and R1 is P3 and not P1, and the same."""
+        """The loop moves 32 bytes in any case. The second comparison of R16 and R1 is in P3 and not P1, but is the same condition."""
         self.assertEqual(self.adds(32), ["R12"])
         self.assertIn(self.adds(32 + 16), (["R4", "R12", "R4"], ["R8", "R12", "R8"]))
         self.assertEqual(self.adds(32 + 32), ["R4", "R8", "R12", "R4", "R8"])
@@ -155,7 +155,7 @@ class Nearest(unittest.TestCase):
                 f"LOP3.LUT P5, RZ, R77, {tested}, RZ, 0xc0, !PT", "@!P5 BRA 0x70", "NOP", "EXIT"))
             return [value for _, value in nearest.conditions(blocks).values()]
         self.assertEqual(conditions_with("0x1000", "0x1000"), [True, True])
-        self.assertEqual(conditions_with("0x1000", "0x2000"), [])  # a condition that one branch tests is of no interest
+        self.assertEqual(conditions_with("0x1000", "0x2000"), [])  # a condition that only one branch tests does not count
 
 
 class Occupancy(unittest.TestCase):
@@ -176,7 +176,7 @@ class Occupancy(unittest.TestCase):
         self.check(machine.SM_90, 512, 255, 0, 0, "registers")
 
     def test_the_systems_shared_memory_counts_once(self):
-        """cuobjdump adds it from sm_90 on, to what a block of a kernel with any has."""
+        """From sm_90 on cuobjdump adds it to the shared memory of a kernel that uses any."""
         def shared(architecture, printed):
             text = (EXCERPTS / f"relu_forward_f16.{architecture}.txt").read_text().replace("SHARED:0", f"SHARED:{printed}")
             return disassemble.kernels_in_text("kernels/relu.cu.o", architecture, text, text)[0].shared
@@ -213,7 +213,7 @@ class Estimates(unittest.TestCase):
         self.assertEqual([each.elements for each in found.passes], [8])
         self.assertEqual(found.limit, "bytes")
         self.assertAlmostEqual(found.terms["bytes"], 4 * (1 << 28) / 4.256e12)
-        # Every thread goes in, once around and out.
+        # Every thread goes into the loop, once around it, and out.
         whole = len(loops.way_in(kernel.blocks, kernel.loops[0])) + len(kernel.loops[0].path) + len(
             loops.way_out(kernel.blocks, kernel.loops[0]))
         self.assertAlmostEqual(found.instructions, whole / 8)
@@ -229,7 +229,7 @@ class Estimates(unittest.TestCase):
         self.assertAlmostEqual(issue(133), 2 * issue(132), delta=1e-15)
 
     def test_littles_law(self):
-        """With one block of one warp on a GPU the time is the latency of its chain."""
+        """With one block of one warp on a GPU the time is the latency of its dependency chain."""
         launch = launch_of_relu(grid=(1, 1, 1), block=(32, 1, 1), elements=256)
         found = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), launch)
         self.assertEqual(found.limit, "latency")
@@ -268,7 +268,7 @@ class Estimates(unittest.TestCase):
         self.assertIn(vector_loop, loops_of(launch_of_relu(columns=10)))
 
     def test_the_number_of_accesses_tells_vectors_from_elements(self):
-        """The vector loop is refused; the remainder's, with one element and two accesses, fits only where so many were counted."""
+        """The vector loop is refused; the remainder's, with one element and two accesses, fits only if two per element were counted."""
         kernel = kernel_of("relu_forward_f16.sm_90")
         for accesses, elements in ((2, [1]), (2 / 8, [])):
             found = estimate.choose_passes(launch_of_relu(columns=1024, accesses=accesses), kernel)
@@ -301,7 +301,7 @@ class Estimates(unittest.TestCase):
             self.assertIs(estimate.with_idle_lanes(other, straight), straight)
 
     def test_lanes_that_load_the_same_of_a_table(self):
-        """Of 16 bytes a request of 32 lanes counts a fourth, where four lanes load the same: the elements are by the stores."""
+        """If four lanes load the same 16 bytes, a request counts a fourth of its bytes: the stores give the number of elements."""
         body = path("LDG.E.128 R4, [R2.64]", "LDG.E.128 R8, [R12.64]", "STG.E.128 [R14.64], R4")
         rest = path("LDG.E.128 R4, [R2.64]", "STG.E.128 [R14.64], R4")  # nearer to the bytes that were requested
         found = [types.SimpleNamespace(path=each, lean=each, blocks=frozenset(), bytes_of=lambda *kinds, each=each:
@@ -483,7 +483,7 @@ class Graph(unittest.TestCase):
             self.assertGreaterEqual(seconds, graph.least_seconds(gpu, kernel, node(grid=(blocks, 1, 1))))
         whole = dataclasses.replace(known, grid=(1 << 17, 1, 1))
         self.assertEqual(seconds, estimate.estimate(gpu, kernel, whole).seconds)
-        # Blocks of another size, or a launch that was not counted: a floor.
+        # For blocks of another size, or a launch that was not counted, there is only a lower bound.
         for other in (dataclasses.replace(known, block=(128, 1, 1)), dataclasses.replace(known, blocks_of_element=0)):
             self.assertEqual(graph.time_of(gpu, node(), {"relu": kernel}, {"relu": [other]}),
                              (graph.least_seconds(gpu, kernel, node()), "at least"))

@@ -84,7 +84,7 @@ class Benchmarks(unittest.TestCase):
             self.assertEqual([row["name"].split()[0] for row in result["rows"]], [str(i) for i in range(1, 10)])
             for row in result["rows"]:
                 self.assertEqual((row["size"], row["flops"]), ("128 x 128", 2 * 128**3))
-                self.assertNotIn("bytes", row)  # other ones for bf16 than for f32
+                self.assertNotIn("bytes", row)  # they differ between bf16 and f32
                 self.assertGreater(row["limit_seconds"], 0)
             # The limit is measured in turn with each rung, so it differs from rung to rung.
             self.assertGreater(len({row["limit_seconds"] for row in result["rows"]}), 1)

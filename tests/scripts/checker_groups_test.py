@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every test of kernels is among the groups that tests/gpu_check.sh runs under compute-sanitizer: those of tests/kernels by
-their tags, and kernels that have no test file there by the operations of autograd/ that launch them.
+"""Tests that every test of kernels is in a group that tests/gpu_check.sh runs under compute-sanitizer: those of tests/kernels by
+their tags, and kernels without a test file there by the operations of autograd/ that launch them.
 
   tests/scripts/checker_groups_test.py
 """

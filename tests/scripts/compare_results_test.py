@@ -1,4 +1,4 @@
-"""Tests of scripts/compare_results.py, as it is called."""
+"""Tests of scripts/compare_results.py, run as a program."""
 import json
 import pathlib
 import subprocess
@@ -104,7 +104,7 @@ class CompareResults(unittest.TestCase):
         self.assertIn("1 missing in", run.stdout)
         self.assertIn("  y.json\n", run.stdout)
         self.write("new/x.json", result({"a": 1.0}))
-        run = self.run_script(str(self.path / "old"), str(self.path / "new"))  # nothing slower, but y has vanished
+        run = self.run_script(str(self.path / "old"), str(self.path / "new"))  # nothing is slower, but y is missing
         self.assertEqual(run.returncode, 1, run.stdout)
         self.write("new/y.json", result({"b": 1.0}))
         self.write("new/z.json", result({"c": 1.0}))

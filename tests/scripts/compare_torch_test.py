@@ -1,4 +1,4 @@
-"""Tests of benchmarks/compare_torch.py without PyTorch: programs that only write a file, and times that are given."""
+"""Tests of benchmarks/compare_torch.py without PyTorch: with programs that only write a file, and with given times."""
 import contextlib
 import io
 import json
@@ -15,7 +15,7 @@ import compare_torch  # noqa: E402
 
 
 class TimerOf(compare_torch.Timer):
-    """Of works that are their own seconds, in rounds that may each have another speed."""
+    """A timer of works that state their seconds, in rounds that may differ in speed."""
 
     def __init__(self, speeds=(1,)):
         super().__init__(None, "cpu")
@@ -35,7 +35,7 @@ class Work:
 
 
 class Events:
-    """A GPU's events: a clock of milliseconds that each call of the work moves on."""
+    """A GPU's events: a clock in milliseconds that each call of the work advances."""
 
     def __init__(self):
         self.now = 0
@@ -88,7 +88,7 @@ class CompareTorch(unittest.TestCase):
             return {"own": own, "own_copy": own_copy, "torch": torch, "torch_copy": torch_copy}
         of_both = [of(4, 2, 8, 5), of(2, 2, 12, 9), of(3, 2, 4, 4)]
         self.assertEqual(compare_torch.time_and_ratio(of_both), (8, 0.8))  # of 8/5 : 2, 12/9 : 1 and 1 : 1.5
-        # PyTorch's takes three copies by the medians, so memory does not bound it, though in one round it seems so.
+        # By the medians PyTorch's kernel takes three copies' time, so memory does not bound it, though in one round it seems so.
         of_one = [of(3, 2, 12, 6), of(4, 2, 6, 2), of(4, 2, 5, 2)]
         self.assertEqual(compare_torch.time_and_ratio(of_one), (6, 1.5))
         self.assertEqual(compare_torch.time_and_ratio([of(9, 2, 4, 4)] * 3), (4, 4 / 9))

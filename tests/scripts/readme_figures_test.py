@@ -40,7 +40,7 @@ class ReadmeFigures(unittest.TestCase):
         return run
 
     def write(self, picture):
-        """Writes what is stale, this picture alone among them."""
+        """Writes what is stale; `picture` is the only stale picture."""
         if importlib.util.find_spec("matplotlib"):
             run = self.run_script()
             self.assertEqual(run.returncode, 0, run.stderr)

@@ -1,4 +1,4 @@
-"""Tests of scripts/repeat_tests.sh on folders with tests of their own."""
+"""Tests of scripts/repeat_tests.sh on folders with small tests."""
 import contextlib
 import os
 import pathlib
@@ -64,8 +64,8 @@ class RepeatTests(unittest.TestCase):
             while any("repeat_tests.sh" in self.command(pid) for pid in loops) and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual([pid for pid in loops if "repeat_tests.sh" in self.command(pid)], [])
-            for pid in self.session(script.pid):  # the test itself, which ctest leaves
-                with contextlib.suppress(ProcessLookupError):  # of one that is just ending
+            for pid in self.session(script.pid):  # the test itself, which ctest leaves running
+                with contextlib.suppress(ProcessLookupError):  # it may just be ending
                     os.kill(pid, signal.SIGKILL)
 
     def session(self, leader):

@@ -1,4 +1,4 @@
-"""Tests of scripts/training_runs.py on a copy of it, with programs that take mnist's place."""
+"""Tests of scripts/training_runs.py on a copy of it, with programs that replace mnist."""
 import csv
 import pathlib
 import shutil

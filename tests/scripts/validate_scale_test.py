@@ -49,7 +49,7 @@ class ValidateScale(unittest.TestCase):
         self.assertEqual(len(lines), 1 + 2 + len(validate_scale.CASES) + 3, f"{printed.getvalue()}{ended}")
         for line, (what, *_) in zip(lines[3:], validate_scale.CASES):
             self.assertRegex(line, rf"^2 ranks, {what} +\d+\.\d ms +\d+\.\d ms +[+-]\d+\.\d%$")
-        if ended:  # one rank is not what was predicted
+        if ended:  # the prediction is for two ranks, and one runs
             self.assertRegex(ended, r"^error: predicted by more than 15% wrong: ")
 
     def test_a_program_that_fails_ends_the_script_with_its_message(self):

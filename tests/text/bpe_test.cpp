@@ -38,7 +38,7 @@ std::vector<std::string> pieces_of(std::string_view text) {
   return pieces;
 }
 
-/// The rule without a heap: one pass for each merge, as in the published algorithm.
+/// The same without a heap: one pass for each merge, as in the published algorithm.
 Ids merge_slowly(const BpeMerges& merges, std::string_view piece) {
   Ids ids;
   for (const char byte : piece) {
@@ -104,7 +104,7 @@ TEST_CASE("GPT-2's tokens are tiktoken's", "[text]") {
   CHECK(gpt2().encode(tinyshakespeare()).size() == 338'025);  // published for nanoGPT: 301,966 + 36,059
 }
 
-TEST_CASE("<|endoftext|> is a token only where it is asked for", "[text]") {
+TEST_CASE("<|endoftext|> is a token only on request", "[text]") {
   CHECK(gpt2().end_of_text() == 50256);
   CHECK(gpt2().encode("<|endoftext|>") == Ids{27, 91, 437, 1659, 5239, 91, 29});
   CHECK(gpt2().encode_documents("<|endoftext|>") == Ids{50256});
@@ -119,7 +119,7 @@ TEST_CASE("<|endoftext|> is a token only where it is asked for", "[text]") {
         "text: is not UTF-8 at byte 14: found '\\xff'");
 }
 
-TEST_CASE("the heap merges as a pass for each merge does", "[text]") {
+TEST_CASE("the heap gives the tokens of one pass for each merge", "[text]") {
   const std::string file = "#version: 0.2\na a\naa aa\naa b\nb a\n";
   const BpeMerges merges = parse_bpe_merges(file, "FILE", 4);
   const BpeTokenizer tokenizer(merges);
@@ -132,15 +132,15 @@ TEST_CASE("the heap merges as a pass for each merge does", "[text]") {
   CHECK(wrong == 0);
 }
 
-// A merge that compares all neighbours again after each merge would need hours.
-TEST_CASE("a piece of a megabyte takes n log n steps", "[text]") {
+// With a new comparison of all neighbours after each merge this would take hours, more than ctest allows.
+TEST_CASE("a piece of a megabyte is encoded and decoded", "[text]") {
   for (const char letter : {'a', ' ', '.', '7'}) {
     const std::string text(kCheckBuild ? 100'000 : 1'000'000, letter);
     CHECK(gpt2().decode(gpt2().encode(text)) == text);
   }
 }
 
-TEST_CASE("a damaged file of merges is refused with the line", "[text]") {
+TEST_CASE("a damaged file of merges is refused, naming the line", "[text]") {
   const auto error = [](std::string_view text, std::int64_t merges = 2) {
     return error_of([&] { parse_bpe_merges(text, "FILE", merges); });
   };

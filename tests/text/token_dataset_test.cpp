@@ -61,7 +61,7 @@ TEST_CASE("tokens: parts and errors", "[text]") {
   CHECK(tokens.checksum() == Tokens(tokenizer.encode("abcdabc"), tokenizer).checksum());
 }
 
-TEST_CASE("all windows: a sample for each place", "[text]") {
+TEST_CASE("all windows: a sample for each position", "[text]") {
   const TokenDataset data(counting(10), 4, Windows::all);
   CHECK(data.size() == 6);
   for (std::int32_t i = 0; i < 6; ++i) {
@@ -103,7 +103,7 @@ TEST_CASE("consecutive windows: each token but the first is a target exactly onc
   CHECK(sample_of(data, 1).targets == Ids{6, 7, -100, -100, -100});
 }
 
-TEST_CASE("windows longer than the text, and of an empty text, are refused", "[text]") {
+TEST_CASE("windows longer than the text, and windows of an empty text, are refused", "[text]") {
   CHECK(error_of([] { TokenDataset(counting(4), 4, Windows::all); }) ==
         "memory: has 4 tokens, expected more than 4 for a window of 4 and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(4), 9, Windows::consecutive); }) ==
@@ -151,8 +151,8 @@ std::vector<std::int64_t> starts_of(const Batch& batch) {
   return starts;
 }
 
-// The global batch is the same with any number of ranks, and from any moment on.
-TEST_CASE("random windows do not depend on the ranks, and go on where a run stopped", "[text]") {
+// The global batch is the same with any number of ranks, also after a resumption.
+TEST_CASE("random windows do not depend on the number of ranks, and continue where a run stopped", "[text]") {
   constexpr std::int64_t kBatch = 12, kDraws = 120;
   const auto data = std::make_shared<TokenDataset>(counting(250), 8, Windows::all);
   const auto order = std::make_shared<ReplacementSampler>(data->size(), kDraws, 7);

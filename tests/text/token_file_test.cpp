@@ -16,7 +16,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Any number of tokens.
+/// A tokenizer with any number of tokens.
 class WideTokenizer : public Tokenizer {
  public:
   explicit WideTokenizer(std::size_t size) : Tokenizer("wide", std::vector<std::string>(size), 0) {}
@@ -83,7 +83,7 @@ TEST_CASE("a damaged file of tokens is refused", "[text]") {
     write_text(folder / "x", file);
     return error_of([&] { open_tokens(folder / "x"); });
   };
-  /// The file with other members in its header.
+  /// The file with another value for one member of its header.
   const auto with = [&](const std::string& member, Json value) {
     Json header = Json::parse(whole.substr(0, 512));
     header[member] = std::move(value);

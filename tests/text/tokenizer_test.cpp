@@ -32,12 +32,12 @@ TEST_CASE("UTF-8: invalid text is refused with the byte's offset", "[text]") {
   CHECK(error("") == "");
   CHECK(error("aä€𐍈") == "");
   CHECK(error("ab\xFFz") == "FILE: is not UTF-8 at byte 2: found '\\xffz'");
-  CHECK(error("ab\xC0\x80") == "FILE: is not UTF-8 at byte 2: found '\\xc0\\x80'");  // too long
-  CHECK(error("\xE0\x9F\xBF").starts_with("FILE: is not UTF-8 at byte 0"));          // too long
+  CHECK(error("ab\xC0\x80") == "FILE: is not UTF-8 at byte 2: found '\\xc0\\x80'");  // overlong
+  CHECK(error("\xE0\x9F\xBF").starts_with("FILE: is not UTF-8 at byte 0"));          // overlong
   CHECK(error("\xED\xA0\x80").starts_with("FILE: is not UTF-8 at byte 0"));          // a surrogate
   CHECK(error("\xF4\x90\x80\x80").starts_with("FILE: is not UTF-8 at byte 0"));      // above U+10FFFF
-  CHECK(error("\xF0\x8F\xBF\xBF").starts_with("FILE: is not UTF-8 at byte 0"));      // too long
-  CHECK(error("a\x80").starts_with("FILE: is not UTF-8 at byte 1"));                 // a middle byte
+  CHECK(error("\xF0\x8F\xBF\xBF").starts_with("FILE: is not UTF-8 at byte 0"));      // overlong
+  CHECK(error("a\x80").starts_with("FILE: is not UTF-8 at byte 1"));                 // a continuation byte
   CHECK(error("a\xE2\x82") == "FILE: ends inside of a UTF-8 character that begins at byte 1");
 }
 

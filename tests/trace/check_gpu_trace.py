@@ -5,7 +5,7 @@ import sys
 
 
 def union(intervals):
-    """The time that intervals cover together."""
+    """The total time that the intervals cover."""
     covered, end = 0.0, float("-inf")
     for begin, stop in sorted(intervals):
         covered += max(0.0, stop - max(begin, end))
@@ -36,7 +36,7 @@ def main():
         sys.exit(f"no kernel of Adam among {', '.join(sorted(names))}")
     if min(event["ts"] for event in kernels) < begin - 1000:
         sys.exit("kernels begin before the first step")
-    # All work of a step was queued in a span.
+    # Nearly all work of a step is queued in a span.
     if in_span < 0.9 * len(kernels):
         sys.exit("kernels without a span")
 

@@ -51,7 +51,7 @@ std::vector<Span> step() {
 
 }  // namespace
 
-TEST_CASE("device time: what a span queued is its own, not that of the span around it", "[device_time]") {
+TEST_CASE("device time: work that a span queued counts for it, not for the span around it", "[device_time]") {
   // The device runs behind the host, with gaps of 5 and 10 us.
   const std::vector<DeviceActivity> activities = {kernel("memset", 1, 5, 6), kernel("sgemm", 3, 10, 30),
                                                   kernel("bias_add", 3, 30, 32), kernel("relu", 2, 32, 35),
@@ -68,7 +68,7 @@ TEST_CASE("device time: what a span queued is its own, not that of the span arou
   CHECK(time.elsewhere.count() == 0);
 }
 
-TEST_CASE("device time: streams that work at once share the time", "[device_time]") {
+TEST_CASE("device time: streams that work at the same time share it", "[device_time]") {
   // us           0    10   20   30   40   50
   // stream 7     [ linear       ][ backw ]
   // stream 13         [ nccl         ]
@@ -84,7 +84,7 @@ TEST_CASE("device time: streams that work at once share the time", "[device_time
   CHECK(time.overlapped == microseconds(30));
 }
 
-TEST_CASE("device time: an evaluation between steps is none of theirs", "[device_time]") {
+TEST_CASE("device time: an evaluation between steps does not count", "[device_time]") {
   // us           0    10   20   30   40   50   60
   // host         [ step  ][ evaluation ][ step   ]
   // device            [ of step 1][eval][ of step 2 ]
@@ -124,7 +124,7 @@ TEST_CASE("device time: the shares add up to the busy time, to the nanosecond", 
   CHECK(time.overlapped < time.busy);
 }
 
-TEST_CASE("device time: nothing ran, and activities without a length", "[device_time]") {
+TEST_CASE("device time: no activities, and activities without a duration", "[device_time]") {
   CHECK(share_device_time(step(), {}).busy.count() == 0);
   const std::vector<DeviceActivity> empty = {kernel("nothing", 3, 5, 5)};
   CHECK(share_device_time(step(), empty).busy.count() == 0);
@@ -151,7 +151,7 @@ TEST_CASE("device records: activities find the span of their call", "[device_tim
   CHECK(result.missing.empty());
 }
 
-TEST_CASE("device records: what has no times is left out and counted", "[device_time]") {
+TEST_CASE("device records: activities without valid times are left out and counted", "[device_time]") {
   DeviceRecords records;
   records.activities = {kernel("good", 0, 10, 15), kernel("without", 0, 0, 0), kernel("backwards", 0, 20, 19),
                         kernel("late", 0, 20, 21)};
@@ -179,7 +179,7 @@ TEST_CASE("device activities: names of kernels", "[device_time]") {
   CHECK_FALSE(is_communication(activity));
 }
 
-TEST_CASE("overlap: of a GPU, NCCL's kernels beside the others", "[device_time]") {
+TEST_CASE("overlap: on a GPU, of NCCL's kernels with the others", "[device_time]") {
   const std::vector<DeviceActivity> activities = {kernel("linear", 0, 0, 30), kernel("linear", 0, 40, 50),
                                                   kernel("ncclDevKernel_AllReduce", 0, 20, 45, 13)};
   const Overlap overlap = measure_device_overlap(activities);

@@ -65,7 +65,7 @@ TEST_CASE("spans: the end of a scope ends a recording", "[spans]") {
   CHECK_FALSE(is_recording_spans());
 }
 
-TEST_CASE("overlap: communication while others compute, but not while they wait", "[spans]") {
+TEST_CASE("overlap: communication is hidden while the host computes, but not while it waits", "[spans]") {
   using enum Track;
   //   ms              0    2    4    6    8    10   12   14
   //   compute         [ forward ][ backward         ]
@@ -84,7 +84,7 @@ TEST_CASE("overlap: communication while others compute, but not while they wait"
   CHECK(overlap.hidden_share() == Approx(0.5));
 }
 
-TEST_CASE("overlap: what goes on from one step into the next counts in both, and nothing between steps",
+TEST_CASE("overlap: an operation that continues into the next step counts in both, but not between them",
           "[spans]") {
   using enum Track;
   //   ms              0    2    4    6    8    10   12   14   16   18   20
@@ -102,7 +102,7 @@ TEST_CASE("overlap: what goes on from one step into the next counts in both, and
   CHECK(ms(overlap.hidden) == Approx(1 + 2));
 }
 
-TEST_CASE("overlap: two operations at once count once, and nothing is no share", "[spans]") {
+TEST_CASE("overlap: two operations at a time count once, and without any the share is 0", "[spans]") {
   using enum Track;
   const Overlap overlap = measure_overlap(std::vector<Span>{
       span(communication, 5, 9), span(communication, 1, 6), span(compute, 2, 3), span(compute, 8, 20)});

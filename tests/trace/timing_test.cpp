@@ -15,13 +15,13 @@ TEST_CASE("the median is the middle value, the upper one of two", "[core]") {
   CHECK_THROWS_WITH(median({}), ContainsSubstring("found none"));
 }
 
-TEST_CASE("work is timed as often as was asked, in turn, after a run to warm up", "[core]") {
+TEST_CASE("work is timed for the requested rounds, in turn, after a warm-up run", "[core]") {
   std::string order;
   const std::vector<TimedWork> works = {[&] { order += 'a'; }, [&] { order += 'b'; }};
   const std::vector<double> seconds = median_seconds_in_turn(works, {}, {.rounds = 3, .round_seconds = 0});
   CHECK(order ==
         "aabb"
-        "ababab");  // to warm up and to see how long it takes, then three rounds
+        "ababab");  // the warm-up and an estimate of the duration, then three rounds
   REQUIRE(seconds.size() == 2);
   CHECK(seconds[0] >= 0);
   CHECK_THROWS_WITH(median_seconds(works[0], {}, {.rounds = 0}), ContainsSubstring("at least 1"));
@@ -33,9 +33,9 @@ TEST_CASE("short work is run again and again within a round, up to a thousand ti
   CHECK(runs == 2 + 2 * 1000);
 }
 
-TEST_CASE("timing: the best of the rounds, on a machine that is busy in most of them", "[timing]") {
-  // Runs 1 and 2 warm up; after slow ones three rounds follow. Run 4, one of them, lies between the end of
-  // run 3 and the beginning of run 5.
+TEST_CASE("timing: the best of the rounds, if most of them are slow", "[timing]") {
+  // Runs 1 and 2 are the warm-up; three rounds of one run each follow. Run 4 lies between the end of run 3
+  // and the beginning of run 5.
   using Clock = std::chrono::steady_clock;
   std::vector<Clock::time_point> begins, ends;
   const auto busy = [&] {

@@ -18,13 +18,13 @@ std::shared_ptr<const TokenDataset> letters() {
   return std::make_shared<TokenDataset>(tokens, 6, TokenDataset::Windows::all);
 }
 
-/// A small GPT; of its weights, what `adapt` leaves is trained.
+/// A task with a small GPT, of which the weights that `adapt` leaves unfrozen are trained.
 Task task_of(const std::function<void(GPT&)>& adapt = nullptr, double first_value = 0) {
   Task task = language_model_task("letters", letters(), letters());
   task.make_model = [adapt, first_value] {
     const auto model = std::make_shared<GPT>(
         TransformerOptions{.vocabulary = 5, .context = 6, .layers = 2, .heads = 2, .width = 8});
-    // As large as those of a trained model: the output layer, which has the same weights, is not adapted.
+    // As large as a trained model's weights: the output layer, which shares them, is not adapted.
     init::normal(model->parameter("wte.weight"), 1);
     if (first_value != 0) {
       model->parameter("ln_f.bias").copy_from(full({8}, first_value));
@@ -96,7 +96,7 @@ TEST_CASE(
   CHECK_THROWS_WITH(other.train(), ContainsSubstring("frozen weights was CRC-32"));
 }
 
-TEST_CASE("--freeze and --train-only choose the same parameters from two sides", "[train]") {
+TEST_CASE("--freeze and --train-only can choose the same parameters", "[train]") {
   TrainerOptions frozen = run(10), only = run(10);
   frozen.model.freeze = {"w*", "h.0.*", "h.1.ln*", "h.1.attn.*", "ln_f.*"};
   only.model.train_only = {"h.1.mlp.*"};

@@ -29,7 +29,7 @@ constexpr std::int64_t kVocabulary = 5;
 constexpr const char* kText = "abcadbacbeadbecabdbaecadbcabdeabcedabdc";
 using Windows = TokenDataset::Windows;
 
-/// The logits of the next token are a column of a weight, and a bias: [B T, V], or [B, T, V].
+/// The logits of the next token are a column of a weight plus a bias: [B T, V], or [B, T, V].
 class Bigrams : public Module {
  public:
   explicit Bigrams(bool keeps_batch = false)
@@ -58,7 +58,7 @@ class Bigrams : public Module {
   bool keeps_batch_;
 };
 
-/// The mean cross-entropy of pairs of neighbours, in double precision. Adds its gradient.
+/// The mean cross-entropy of pairs of neighbours, in double precision. Adds its gradient to `gradient`.
 double mean_loss(const std::vector<double>& values, const std::vector<std::vector<std::int32_t>>& sequences,
                  std::vector<double>& gradient) {
   constexpr std::size_t kBias = kVocabulary * kVocabulary;
@@ -127,7 +127,7 @@ TEST_CASE("language models: sequences of different lengths count by their target
   }
 }
 
-// So that ranks need not wait for each other's counts.
+// Thus ranks need not wait for each other's counts.
 TEST_CASE("language models: the targets of full windows are not counted", "[train][text]") {
   const auto data = std::make_shared<TokenDataset>(text(), 7, Windows::all);
   Task task = language_model_task("", data, data);
@@ -188,7 +188,7 @@ TEST_CASE("language models: a run on random windows that stops and resumes ends 
   CHECK_THROWS_WITH(other.train(), ContainsSubstring("samples in an epoch was 20, found 21"));
 }
 
-// The run above reads 20 windows an epoch of the 26 that there are; without a number all are read.
+// The run above reads 20 of the 26 windows in an epoch; without a number all are read.
 TEST_CASE("language models: an epoch is all windows, or a number of random ones", "[train][text]") {
   for (const std::int64_t samples : {0, 20, 100}) {
     TrainerOptions options = short_run("", 0);
@@ -200,7 +200,7 @@ TEST_CASE("language models: an epoch is all windows, or a number of random ones"
   CHECK_THROWS_WITH(play(-1), ContainsSubstring("-1 samples in an epoch, expected 0 or more"));
 }
 
-TEST_CASE("texts made every few steps are in the report, and leave the training as it is", "[train]") {
+TEST_CASE("texts generated every few steps are in the report, and do not change the training", "[train]") {
   const TemporaryFolder folder;
   const std::string report = folder / "report.json", metrics = folder / "metrics.jsonl";
   TrainerOptions options = short_run("", 13);
@@ -211,7 +211,7 @@ TEST_CASE("texts made every few steps are in the report, and leave the training 
   Task task = play(20);
   task.unit = "tokens";
   task.units_per_sample = 4;
-  // The machine's arithmetic is measured for it, which takes long in a check build.
+  // For the MFU the machine's peak is measured, which takes long in a check build.
   task.flops_per_sample = kCheckBuild ? 0 : 3 * 2 * 4 * kVocabulary * kVocabulary;
   Trainer trainer(task, options);
   int made = 0;
@@ -237,7 +237,7 @@ TEST_CASE("texts made every few steps are in the report, and leave the training 
                     ContainsSubstring("at least 1 step, found 0"));
 }
 
-TEST_CASE("the peak of memory is that of the training alone", "[train]") {
+TEST_CASE("the peak of memory is that of training alone", "[train]") {
   const TemporaryFolder folder;
   TrainerOptions options = short_run("", 3);
   const auto memory_after = [&](const std::string& name, double flops) {
@@ -252,8 +252,8 @@ TEST_CASE("the peak of memory is that of the training alone", "[train]") {
   constexpr std::size_t kLittle = 128 << 10;
   zeros({1 << 20});
   CHECK(memory_after("after other work", 0).peak < plain.peak + kLittle);
-  if (kCheckBuild) return;  // where the measurement takes long
-  // It multiplies matrices, of which the smallest three take 192 KiB.
+  if (kCheckBuild) return;  // the measurement would take long
+  // It multiplies matrices, the smallest three of which take 192 KiB.
   const MemoryStats measured = memory_after("measured", 1);
   CHECK(measured.peak < plain.peak + kLittle);
   CHECK(measured.reserved < plain.reserved + kLittle);

@@ -9,7 +9,7 @@
 
 namespace ringtape::test {
 
-TEST_CASE("updates are replayed as graphs for the first four numbers of targets alone", "[train]") {
+TEST_CASE("updates are replayed as graphs for the first four numbers of targets only", "[train]") {
   const auto data = std::make_shared<TensorDataset>(randn({8, 3}), randn({8, 1}));
   Task task = regression_task("", data, data);
   std::int64_t targets = 0;
@@ -24,7 +24,8 @@ TEST_CASE("updates are replayed as graphs for the first four numbers of targets 
   DataLoader loader(data, std::make_shared<RandomSampler>(8, 0), {.batch_size = 8});
   loader.start_epoch(0);
   const std::optional<Batch> batch = loader.next();
-  for (targets = 1; targets <= 4; ++targets) CHECK_NOTHROW(update(batch, 8));  // the first time without one
+  for (targets = 1; targets <= 4; ++targets)
+    CHECK_NOTHROW(update(batch, 8));  // the first time without a graph
   for (targets = 5; targets <= 9; ++targets) {
     CHECK_NOTHROW(update(batch, 8));
     CHECK_NOTHROW(update(batch, 8));
