@@ -279,7 +279,7 @@ TEST_CASE("analysis: each rung of the layer norm ladder shows what it gains") {
     CHECK(report.needed_read == n * n * 4 + 2 * n * 4);
     CHECK(report.needed_written == n * n * 4 + 2 * n * 4);
   }
-  // 1: three passes in which each lane has a sector of its own, and two floats for all lanes.
+  // 1: three passes in which each lane has its own sector, and two floats for all lanes.
   CHECK(sectors_read[0] == 3 * n * n + 2 * n * n / 32);
   CHECK(reports[0].total(Space::global, Access::write).transactions == n * n + 2 * kRow);
   // 2: three passes over whole sectors, weight and bias. 3: one pass less, and each of 4 warps reads x[0].

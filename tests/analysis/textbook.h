@@ -44,7 +44,7 @@ RINGTAPE_LAUNCHER(book_read_table, float* out);
 RINGTAPE_LAUNCHER(book_two_reductions, float* out);
 /// All lanes read a word, lane 0 first; then, after a shuffle alone, lane 0 overwrites it.
 RINGTAPE_LAUNCHER(book_late_reader, float* out);
-/// Each half of a warp has a __syncwarp of its own; then each lane reads the word of lane ^ neighbour.
+/// Each half of a warp has its own __syncwarp; then each lane reads the word of lane ^ neighbour.
 RINGTAPE_LAUNCHER(book_half_warps, int neighbour, float* out);
 /// The second of two blocks reads shared memory that only the first has written.
 RINGTAPE_LAUNCHER(book_left_by_another_block, float* out);

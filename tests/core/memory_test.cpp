@@ -141,7 +141,7 @@ TEST_CASE("the memory of a training step is counted by category", "[memory]") {
   now = memory_stats({});
   CHECK(more(now.live_by_category, activations) == 0);
   CHECK(more(now.live_by_category, activation_gradients) == 0);
-  // Most in backward, at the second layer: the hidden layer's gradient beside what the forward kept.
+  // Most in backward, at the second layer: the hidden layer's gradient, and what the forward kept.
   CHECK(more(now.peak_by_category, activations) == 16 * 32 * 4 + 3 * 256);
   CHECK(more(now.peak_by_category, activation_gradients) == 16 * 32 * 4);
 }

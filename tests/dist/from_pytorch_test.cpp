@@ -35,7 +35,7 @@ class DividedModel : public Module {
 
 }  // namespace
 
-TEST_CASE("docs/from-pytorch.md: parallelize_module, and fully_shard beside it", "[docs]") {
+TEST_CASE("docs/from-pytorch.md: parallelize_module together with fully_shard", "[docs]") {
   const std::shared_ptr<Communicator> world = this_run();
   const Tensor x = copy_to((manual_seed(1), rand({6, 10})), world->device());
   const Tensor targets = copy_to(from_vector<std::int32_t>({0, 1, 2, 0, 1, 4}, {6}), world->device());

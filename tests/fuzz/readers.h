@@ -18,7 +18,7 @@ std::optional<std::string> read_safetensors(const std::string& input, const std:
 /// .safetensors file stands beside it.
 std::optional<std::string> read_checkpoint(const std::string& input, const std::filesystem::path& json);
 
-/// GPT-2's merges: as many as the input has, of at most 100.
+/// GPT-2's merges: as many as the input has, at most 100.
 std::optional<std::string> read_merges(const std::string& input);
 /// Files of tokens are mapped from the disk: `input` is written to `file` first.
 std::optional<std::string> read_tokens(const std::string& input, const std::filesystem::path& file);

@@ -176,7 +176,7 @@ def main():
     parser.add_argument("--result", metavar="FILE", type=Path, help="write a Markdown table")
     arguments = parser.parse_args()
 
-    copy = ROOT / "build" / "removals"  # beside the other builds, so that ccache knows their objects
+    copy = ROOT / "build" / "removals"  # next to the other builds, so that ccache finds their objects
     shutil.rmtree(copy / "core", ignore_errors=True)
     copy_tree(copy)
     places = insert_all(copy, arguments.only)

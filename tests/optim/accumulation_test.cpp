@@ -250,7 +250,7 @@ TEST_CASE("reducing over ranks after every micro-batch gives the same as reducin
 
 TEST_CASE("with several ranks the divisor is the window's count over the ranks", "[accumulation]") {
   AccumulationWindow window(4, [](std::int64_t own) { return own + 10 + 20 + 30; });
-  window.begin_with_all(44);  // nobody is asked
+  window.begin_with_all(44);  // no rank is asked
   CHECK(window.targets() == 44);
   CHECK(window.divisor() == 11);
   CHECK_THROWS_WITH(window.begin_with_all(-1), ContainsSubstring("found -1 targets on all ranks"));
