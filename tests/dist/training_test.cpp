@@ -324,10 +324,8 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
   CHECK(barriers() == (is_alone ? 0u : 5u));
 }
 
-TEST_CASE(
-    "training: the memory formula of a rank's part of a GPT has its parameters, gradients and optimizer "
-    "state",
-    "[dist][train][bytes]") {
+TEST_CASE("training: the memory formula of a rank's part of a GPT has its parameters, gradients and states",
+          "[dist][train][bytes]") {
   using enum MemoryCategory;
   const std::shared_ptr<Communicator>& world = all_communicators().front().communicator;
   if (world->size() != 2) return;

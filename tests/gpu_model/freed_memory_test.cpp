@@ -85,9 +85,7 @@ TEST_CASE("a graph launched after the free of memory that it uses is reported fo
   });
 }
 
-TEST_CASE(
-    "a graph that would write to a later allocation at its own allocation's address is reported, and does "
-    "not") {
+TEST_CASE("a graph that would write to a later allocation at its own address is reported, and does not") {
   for_each_schedule([] {
     const OwnStream stream;
     void* memory = nullptr;
