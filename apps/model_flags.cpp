@@ -1,5 +1,7 @@
 #include "apps/model_flags.h"
 
+#include "core/error.h"
+
 namespace ringtape {
 
 void ModelFlags::add(CommandLine& flags) {
@@ -20,6 +22,7 @@ void ModelFlags::add(CommandLine& flags) {
 
 TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   TransformerOptions shape = options;
+  check(architecture != "llama" || !options.bias, "--bias: the architecture llama has none, expected gpt2");
   if (architecture == "llama") shape = llama_options(options);
   shape.vocabulary = vocabulary;
   return shape;

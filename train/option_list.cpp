@@ -351,7 +351,7 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
               "resume from the newest complete checkpoint, with the result of a run that was never "
               "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, the "
               "number of ranks and the division of the model over them may change: the result then "
-              "differs only by rounding",
+              "differs only by rounding (with dropout and another number of data ranks, also by its masks)",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },

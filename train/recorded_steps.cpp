@@ -38,7 +38,7 @@ RecordedSteps::RecordedSteps(const ObservationOptions& options, Communicator& co
                              std::int64_t last_step)
     : comm_(comm),
       are_wanted_(options.profile || !options.timeline.empty() ||
-                  (!options.report.empty() && steps_before + 2 <= last_step)),
+                  (!options.report.empty() && (options.profile_steps || steps_before + 2 <= last_step))),
       range_(range_of(options, are_wanted_, steps_before)) {
   const bool are_chosen = options.profile_steps.has_value();
   check(!are_chosen || (range_.last > steps_before && range_.first <= last_step),

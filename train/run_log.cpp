@@ -66,7 +66,7 @@ void RunLog::add(const StepRecord& known, const UpdateResult& result) {
 void RunLog::flush() {
   if (steps_.is_empty()) return;
   const std::vector<StepRecord> records = steps_.take();
-  if (counts_correct_) check_indices(device_);
+  check_indices(device_);
   std::int64_t samples = 0;
   for (const StepRecord& record : records) samples += record.samples;
   const double seconds = seconds_since(last_flush_);

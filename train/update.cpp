@@ -89,20 +89,21 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
       graphed.inputs.emplace_back(like(samples.features()), like(samples.targets()));
     }
     const ObservationOptions& see = options_.observation;
-    const bool is_listed = (see.print_graph || !see.save_graph.empty()) && graphs_.size() == 1;
+    const bool is_listed = see.print_graph || !see.save_graph.empty();
     graphed.replay = std::make_unique<Replay>(
         arena_.device(),
         [this, &graphed] {
           graphed.result = {};  // frees its memory for reuse
           graphed.result = compute(graphed.inputs.size(), [&](std::size_t i) { return graphed.inputs[i]; });
         },
-        is_listed ? &graph_nodes_ : nullptr);
+        is_listed ? &graphed.nodes : nullptr);
   }
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     batch.slice(pieces[i].first, pieces[i].size).copy_to(graphed.inputs[i].first, graphed.inputs[i].second);
   }
   const SpanScope span(SpanKind::operation, "replay graph");
   (*graphed.replay)();
+  if (graph_nodes_.empty()) graph_nodes_ = graphed.nodes;
   return graphed.result;
 }
 

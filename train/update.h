@@ -58,8 +58,7 @@ class Update {
   /// Records the values of later updates in `values`; null: in none.
   void observe(ValueRecord* values) { values_ = values; }
 
-  /// The nodes of the graph for the sizes of the first update; empty before its capture, and unless the
-  /// options print or save them.
+  /// The nodes of the first graph that was captured; empty before, and unless the options print or save them.
   const std::vector<GraphNode>& graph_nodes() const { return graph_nodes_; }
   /// The tape of the first forward, for drawings; none before it, and unless the options draw it.
   const std::optional<TapeGraph>& tape() const { return tape_; }
@@ -72,6 +71,7 @@ class Update {
     std::vector<std::pair<Tensor, Tensor>> inputs;
     UpdateResult result;
     std::unique_ptr<Replay> replay;
+    std::vector<GraphNode> nodes;  // once captured, if the options print or save them
   };
 
   UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);

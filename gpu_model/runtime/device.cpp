@@ -43,6 +43,17 @@ int read_number(const char* variable) {
   return static_cast<int>(number);
 }
 
+constexpr int kExitAfterReports = 66;
+
+void fail_at_exit_after_reports() {
+  std::atexit([] {
+    if (!state().has_printed_reports) return;
+    std::fprintf(stderr, "gpu model: ended with status %d because of its reports\n", kExitAfterReports);
+    std::fflush(nullptr);
+    std::_Exit(kExitAfterReports);
+  });
+}
+
 /// What RINGTAPE_MODEL_LEAKS asks for at the end of the process.
 void list_leaks_at_exit() {
   const char* const text = std::getenv("RINGTAPE_MODEL_LEAKS");
@@ -72,6 +83,7 @@ State* make_state() {
   }
   read_schedule(*made);
   made->allocations_until_failure = read_number("RINGTAPE_MODEL_OOM");
+  fail_at_exit_after_reports();  // called last: exit handlers run in the reverse order
   list_leaks_at_exit();
   return made;
 }

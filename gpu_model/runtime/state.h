@@ -132,7 +132,8 @@ struct State {
   Observer* observer = nullptr;
   WaitHook wait_hook = nullptr;
   ReportHandler report_handler = nullptr;
-  int reports = 0;
+  std::atomic<int> reports = 0;
+  std::atomic<bool> has_printed_reports = false;
 };
 
 /// Never destroyed, since destructors of static objects also call CUDA.

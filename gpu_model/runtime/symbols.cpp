@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace gpu_model {
@@ -193,6 +194,8 @@ std::string symbol_at(const void* address) {
 }
 
 std::string function_at(const void* address) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   static auto* const known = new std::map<const void*, std::string>;
   const auto [it, is_new] = known->try_emplace(address);
   if (!is_new) return it->second;
@@ -207,6 +210,8 @@ std::string function_at(const void* address) {
 
 std::string place_of(const void* return_address) {
   if (return_address == nullptr) return "unknown code";
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   static auto* const known = new std::map<const void*, std::string>;
   const auto [it, is_new] = known->try_emplace(return_address);
   if (!is_new) return it->second;

@@ -997,6 +997,7 @@ accept gpt train "${small[@]}" --sample-tokens 0 --resume --checkpoint gpt_run -
 accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --sample-tokens 0 --optimizer sgd --schedule constant
 cp "$work/out" "$work/text"
 expect "gpt train: another optimizer has its own rate" grep -F 'sgd at 0.05' "$work/text"
+refuse "--bias: the architecture llama has none, expected gpt2" gpt train --architecture llama --bias
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
 accept gpt tokenize --prompt "Hello, world"
 cp "$work/out" "$work/text"

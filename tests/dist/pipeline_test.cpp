@@ -275,7 +275,7 @@ TEST_CASE(
     "[dist][stages]") {
   const auto device = this_run()->device();
   for (const Kind& kind : kinds()) {
-    Whole whole(kind, DType::f32, device), exact(kind, DType::f32, device);
+    Whole whole(kind, DType::f32, device);
     whole.backward();
     std::map<std::string, Values> found;  // by way
     for (const Way& way : kWays) {

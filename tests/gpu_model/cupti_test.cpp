@@ -117,8 +117,9 @@ TEST_CASE("CUPTI: the records of a kernel, a copy and a fill describe them") {
   CHECK(kernel.start <= kernel.end);
   CHECK(kernel.end <= all.fills[0].start);
   CHECK(all.fills[0].end <= all.copies[0].start);
-  CHECK(kernel.start + 1'000'000'000 > kClock);  // on the client's clock, which stands still, within a second
-  CHECK(kernel.start < kClock + 1'000'000'000);
+  CHECK(kernel.start + 60'000'000'000 >
+        kClock);  // on the client's clock, which stands still, within a minute
+  CHECK(kernel.start < kClock + 60'000'000'000);
   CHECK(all.fills[0].bytes == 32);
   CHECK(all.copies[0].bytes == 32);
   CHECK(int{all.copies[0].copyKind} == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH);

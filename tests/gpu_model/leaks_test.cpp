@@ -31,6 +31,14 @@ TEST_CASE("leaks: one of each", "[.]") {
   cudaGraphExec_t executable;
   REQUIRE(cudaGraphInstantiate(&executable, graph) == cudaSuccess);
 }
+TEST_CASE("leaks: beside a report", "[.]") {
+  void *memory = nullptr, *pinned = nullptr;
+  REQUIRE(cudaMalloc(&memory, 100) == cudaSuccess);
+  REQUIRE(cudaMallocHost(&pinned, 100) == cudaSuccess);
+  const OwnStream stream;
+  REQUIRE(cudaMemcpyAsync(memory, pinned, 100, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+  REQUIRE(cudaFreeHost(pinned) == cudaSuccess);  // in use
+}
 TEST_CASE("leaks: none", "[.]") {
   const DeviceInts x;
   const PinnedInts y;
@@ -51,6 +59,11 @@ TEST_CASE(
   CHECK_THAT(found, ContainsSubstring("leaks_test.cpp:"));
   CHECK_THAT(ending_of("leaks: one of each", "RINGTAPE_MODEL_LEAKS=error").text,
              ContainsSubstring("ended with status 66"));
+  CHECK_THAT(
+      ending_of("leaks: beside a report", "RINGTAPE_MODEL_LEAKS=list RINGTAPE_MODEL_SCHEDULE=late").text,
+      ContainsSubstring("frees pinned memory that a copy on stream") &&
+          ContainsSubstring(": 100 bytes on device 0, cudaMalloc in") &&
+          ContainsSubstring("ended with status 66"));
   const std::string none = ending_of("leaks: none", "RINGTAPE_MODEL_LEAKS=error").text;
   CHECK_THAT(none, ContainsSubstring("All tests passed") && !ContainsSubstring("gpu model"));
 }
