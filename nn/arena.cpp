@@ -18,8 +18,8 @@
 namespace ringtape {
 namespace {
 
-/// Elements from a parameter to the next one. Ranks that have parts of it all have room for the largest part,
-/// so that their arenas have one layout, and the same slices of what they have as a whole.
+/// Elements from the beginning of a parameter to the next one. Tensor-parallel ranks all have room for the
+/// largest part, so that their arenas have one layout, and the same slices of the parameters that all have.
 std::int64_t room_of(const Tensor& parameter) {
   return (largest_part(parameter) + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
 }
@@ -29,7 +29,7 @@ Tensor zeros_of(MemoryCategory category, std::int64_t elements, Device device) {
   return zeros({elements}, DType::f32, device);
 }
 
-/// A tensor of its own, with its own version count, whose elements are a range of `buffer`.
+/// A tensor with its own storage, and so its own version count, whose elements are a range of `buffer`.
 Tensor part_of(const Tensor& buffer, std::int64_t offset, const Shape& shape) {
   auto storage = std::make_shared<Storage>();
   const Tensor part = buffer.alias(shape, offset);
@@ -72,7 +72,8 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
   make_buckets(model, std::span(parameters).first(trainable));
   lay_out(parameters, trainable, device, compute_dtype);
   for (ArenaEntry& entry : entries_) entry.number = numbers.at(entry.tensor);
-  // A CPU's cache keeps memory by its size: the parameters' own, in all that of the model, would stay unused.
+  // The CPU's cache keeps memory by size: the parameters' former blocks, together as large as the model,
+  // would stay unused.
   if (before.is_cpu()) empty_cache(before);
   make_tiles(device);
   norm_result_ = zeros({static_cast<std::int64_t>(sizeof(GradientNorm) / sizeof(float))}, DType::f32, device);
@@ -125,7 +126,7 @@ std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedPara
   return offsets;
 }
 
-/// Memory for elements 0 to `total`: in one piece, or in stage 3 in one for each unit, in host memory until a
+/// Memory for elements 0 to `total`: one buffer, or in stage 3 one for each unit, in host memory until a
 /// DataParallel keeps a slice of it, and one for the frozen parameters.
 std::vector<ParameterArena::Buffer> ParameterArena::make_buffers(std::int64_t total, Device device,
                                                                  DType compute_dtype) const {
@@ -394,7 +395,7 @@ void ParameterArena::bump_versions_of_values_and_copies() const {
     AutogradMeta& meta = *entry.tensor->autograd;
     if (!meta.low_precision.defined()) continue;
     meta.low_precision.bump_version();
-    // By one as well: a copy that was out of date stays so, as a step leaves out parameters without a
+    // Also by one: a copy that was out of date stays out of date, since a step skips parameters without a
     // gradient.
     ++meta.low_precision_version;
   }

@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// Puts a model into evaluation mode, and at the end of the scope each of its modules back into the mode that
-/// it had.
+/// Puts a model into evaluation mode. At the end of the scope each of its modules returns to its previous
+/// mode.
 class EvalScope {
  public:
   /// The model must outlive the scope.
@@ -20,7 +20,7 @@ class EvalScope {
     model.eval();
   }
   ~EvalScope() {
-    // Each before its own modules, as train() sets these too.
+    // Each module before its submodules, since train() also sets these.
     for (const auto& [module, is_training] : modes_) module->train(is_training);
   }
   EvalScope(const EvalScope&) = delete;

@@ -10,8 +10,8 @@
 namespace ringtape {
 namespace {
 
-/// The fewest characters to insert, remove or replace in the pattern until it matches the name: Levenshtein's
-/// distance, in which a * matches any text.
+/// The smallest number of characters to insert, remove or replace in the pattern for it to match the name:
+/// the Levenshtein distance, with * matching any text.
 std::size_t edits_to_match(std::string_view pattern, std::string_view name) {
   // edits[j]: of the pattern so far and the first j characters of the name.
   std::vector<std::size_t> edits(name.size() + 1);
@@ -29,7 +29,7 @@ std::size_t edits_to_match(std::string_view pattern, std::string_view name) {
   return edits.back();
 }
 
-/// The names that need the fewest edits of the pattern, at most `count`.
+/// The names that need the fewest edits of the pattern; at most `count`.
 std::vector<std::string> nearest(std::string_view pattern, std::vector<std::string> names,
                                  std::size_t count) {
   std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {

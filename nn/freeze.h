@@ -6,18 +6,19 @@
 
 #include "nn/module.h"
 
-/// Fine-tuning a part of a model. A frozen parameter has no gradient, optimizer state or weight decay, and
-/// lies in no bucket of an all-reduce (nn/arena.h).
+/// Fine-tuning part of a model. A frozen parameter has no gradient, no optimizer state and no weight decay,
+/// and is in no gradient bucket (nn/arena.h).
 namespace ringtape {
 
 /// Whether `name` matches `pattern`, in which * stands for any text, dots included: "h.*.attn.*".
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
-/// Freezes the parameters whose name matches one of the patterns. To be called before the parameter arena is
-/// made. Throws Error for a pattern that matches no parameter, with names that are near to it, and where no
-/// parameter is left to train; then nothing is changed.
+/// Freezes the parameters whose names match one of the patterns. Call it before the parameter arena is made.
+/// Throws Error for a pattern that matches no parameter, with the most similar names, and if no parameter
+/// would be left to train; then nothing is changed.
 void freeze(Module& model, const std::vector<std::string>& patterns);
-/// Freezes all parameters that match no pattern; frozen ones that match stay frozen. Throws Error likewise.
+/// Freezes all parameters that match no pattern; frozen parameters that match stay frozen. Call it before the
+/// parameter arena is made. Throws Error as freeze() does.
 void train_only(Module& model, const std::vector<std::string>& patterns);
 
 /// Throws Error unless each pattern matches one of the names; `what` is their kind, such as "parameter".

@@ -25,7 +25,7 @@ void check_size(const char* what, std::int64_t value, std::int64_t most) {
   check(value >= 1 && value <= most, "GPT: {}: expected 1 to {}, found {}", what, most, value);
 }
 
-/// Sequence of blocks "0", "1", ...: named_parameters() lists them as h.0, h.1, ...
+/// The blocks "0", "1", ...: named_parameters() lists them as h.0, h.1, ...
 class BlockList : public Module {
  public:
   std::shared_ptr<Block> add(std::int64_t number, std::shared_ptr<Block> block) {
@@ -34,7 +34,7 @@ class BlockList : public Module {
   Tensor forward(const Tensor&) override { fail("GPT: its blocks are called one by one"); }
 };
 
-/// GPT-2's initial values of a part of the model.
+/// Sets GPT-2's initial values in a part of the model.
 void initialise(Module& part, std::int64_t layers) {
   const double of_residual = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
   for (const NamedParameter& parameter : part.named_parameters()) {
@@ -88,7 +88,7 @@ bool GPT::has(std::size_t unit) const {
   return layers_->stages() == nullptr || layers_->stages()->has(unit);
 }
 
-/// Makes and initialises a part of the model, and drops it if another stage has its unit. Null then.
+/// Makes and initialises a part of the model. Null if only other stages need it.
 template <class Make>
 auto GPT::make_part(std::size_t unit, const std::string& name, const Make& make) {
   auto part = [&] {

@@ -32,7 +32,7 @@ std::int64_t part_of(std::int64_t size, const GptPart& part) {
   return part_of_block(size, part.tensor_rank, part.tensor).count;
 }
 
-/// Blocks of each part that a pipeline's stages have in turn.
+/// Blocks of each part of the model; the parts go to the pipeline stages in turn.
 std::vector<std::int64_t> blocks_of_parts(const TransformerOptions& model, int parts) {
   if (parts == 1) return {model.layers};
   std::vector<std::int64_t> blocks;
@@ -57,7 +57,7 @@ bool has_head(const GptPart& part) {
   return part.stage + 1 == part.stages;
 }
 
-/// Bytes of what ZeRO has beside a rank's shard while an update runs.
+/// Bytes that ZeRO has in addition to a rank's shard while an update runs.
 struct ShardBuffers {
   struct Moment {
     std::size_t units = 0, gradients = 0;
@@ -66,11 +66,11 @@ struct ShardBuffers {
   Moment first_block, later_block;  ///< in backward
 };
 
-/// Goes through forward and backward as nn/gpt.cpp does, and finds the moment with the most memory.
+/// Steps through forward and backward as nn/gpt.cpp does, and finds the moment with the most memory.
 class PeakOfGptUpdate {
  public:
   PeakOfGptUpdate(const GptMemoryProblem& p, const ShardBuffers& buffers)
-      // Each micro-batch through a chunk has a tape of its own, and a last segment that is not recomputed.
+      // Each micro-batch through a chunk has its own tape, and its own last segment, which is not recomputed.
       : buffers_(buffers),
         layers_((blocks_of(p.model, p.part) + p.part.chunks - 1) / p.part.chunks),
         segment_(p.recompute),
@@ -85,9 +85,9 @@ class PeakOfGptUpdate {
     stream_ = allocated_bytes(own_rows * o.width, p.compute);
     hidden_ = values(part_of(o.hidden_or_default(), p.part));
     logits_ = values(part_of(o.vocabulary, p.part));
-    // The gradient of logits of which ranks have parts is not written over them.
+    // Where ranks have parts of the logits, their gradient is not written over them.
     loss_in_place_ = p.compute != DType::f16 && ranks == 1;
-    // What a divided layer reads: the norm's result, or with sequence parallelism all ranks' results.
+    // The input of a divided layer: the norm's result, or with sequence parallelism all ranks' results.
     entered_ = values(o.width);
     norm_ = entered_ + (o.norm == Norm::Kind::layer ? 2 : 1) * allocated_bytes(own_rows, DType::f32);
     const std::size_t qkv = values(o.qkv_columns() / ranks);
@@ -97,11 +97,12 @@ class PeakOfGptUpdate {
     block_ = norm_ + qkv + attention + stream_ + norm_ + mlp_ + stream_;
     if (p.part.context > 1) ring_ = 4 * values(2 * o.kv_heads_or_default() * o.head_size() / ranks);
     qkv_ = qkv;
-    // With sequence parallelism a part of a sum over all tokens, twice, of which the rank's tokens remain.
+    // With sequence parallelism a term of the sum over the ranks, of all tokens and in two buffers; only the
+    // rank's tokens remain.
     branch_ = p.part.sequence ? 2 * entered_ : stream_;
     if (is_swiglu_ && p.part.sequence) block_ += entered_;  // both of its layers gather what they read
-    // A stage keeps a chunk's gradient for the stage before it until the next such result comes from there.
-    // Before the only backward of a chunk there is none.
+    // A stage keeps the gradient that a chunk sent to the stage before it until the chunk sends the next one.
+    // Before a chunk's only backward there is none.
     const int sent = p.part.micro_batches > 1 ? p.part.chunks : p.part.chunks - 1;
     if (p.part.stage > 0) sent_ = static_cast<std::size_t>(sent) * stream_;
   }
@@ -113,23 +114,24 @@ class PeakOfGptUpdate {
     // Inputs of all segments, the first of which is the embeddings.
     std::size_t kept = static_cast<std::size_t>(segments) * stream_;
     const std::size_t of_forward = kept + static_cast<std::size_t>(of_last) * block_;
-    // Micro-batches whose backward comes later keep what they have after their forward.
+    // Other micro-batches in flight keep what they have after their forward.
     const auto others = static_cast<std::size_t>((in_flight_ - 1) * static_cast<double>(of_forward));
     kept += others;
     if (segments > 1) {
-      // A segment's first run holds all of it, and beside the last sum the branch that was added.
+      // A segment's first run holds all its activations, and the last sum together with the branch added to
+      // it.
       note(kept - stream_ + static_cast<std::size_t>(segment) * block_ + branch_, 0, buffers_.forward);
     }
     const std::size_t last = kept + static_cast<std::size_t>(of_last) * block_;
     note(last, 0, buffers_.end_of_forward);
     if (has_head_) note(last + norm_ + logits_, loss_in_place_ ? entered_ : logits_, buffers_.loss);
     backward_of_mlp(last, buffers_.first_block);
-    // The block before has less activations, and one more bucket in flight.
+    // In the block before it there are fewer activations, and one more bucket in flight.
     if (of_last > 1) backward_of_mlp(last - block_, buffers_.later_block);
     if (segments > 1) {
       kept -= stream_;  // the last segment's input is gone
       const std::size_t again = kept + static_cast<std::size_t>(segment) * block_;
-      // The branch once more, and the gradient of the segment's result.
+      // Again the branch, and the gradient of the segment's result.
       note(again + branch_, stream_, buffers_.later_block);
       backward_of_mlp(again, buffers_.later_block);
     }
@@ -147,14 +149,14 @@ class PeakOfGptUpdate {
     if (moment.total() > peak_.total()) peak_ = moment;
   }
 
-  /// The backward of the newest block's MLP, with `kept` live. The block's result is not needed any more; its
-  /// gradient goes on in the stream and in the branch.
+  /// The backward of the newest block's MLP, with `kept` bytes of results. The block's result is not needed
+  /// any more; its gradient goes on in the stream and in the branch.
   void backward_of_mlp(std::size_t kept, const ShardBuffers::Moment& buffers) {
     kept -= stream_;
-    note(kept, stream_ + entered_ + hidden_, buffers);  // and that of the branch's last linear layer's input
-    // SwiGLU's result is gone with the branch's gradient, and two gradients follow from one.
+    note(kept, stream_ + entered_ + hidden_, buffers);  // with the gradient of c_proj's input
+    // SwiGLU's result and the branch's gradient are gone, and one gradient becomes two.
     if (is_swiglu_) note(kept - hidden_, stream_ + 3 * hidden_, buffers);
-    // In the ring: what the MLP kept is gone, and there are the gradients of the result and of qkv.
+    // In the ring: what the MLP kept is gone, and the gradients of attention's result and of qkv exist.
     if (ring_ > 0) note(kept - mlp_ - norm_ - stream_, stream_ + entered_ + qkv_ + ring_, buffers);
   }
 
@@ -300,9 +302,9 @@ namespace {
 
 /// Elements of a chunk's units.
 struct ChunkUnits {
-  std::int64_t of_all = 0;  ///< those in no block
-  std::int64_t blocks = 0;  ///< how many there are
-  std::int64_t largest = 0;
+  std::int64_t of_all = 0;   ///< elements that are in no block
+  std::int64_t blocks = 0;   ///< number of blocks
+  std::int64_t largest = 0;  ///< elements of the largest block
 
   std::int64_t with_blocks(std::int64_t at_once) const {
     return of_all + std::min(at_once, blocks) * largest;
@@ -326,7 +328,7 @@ std::vector<ChunkUnits> units_of_chunks(const std::vector<GptParameter>& order, 
   return units;
 }
 
-/// Of the chunk with the most.
+/// The largest with_blocks() of the chunks.
 std::int64_t most_with_blocks(const std::vector<ChunkUnits>& chunks, std::int64_t at_once) {
   std::int64_t most = 0;
   for (const ChunkUnits& chunk : chunks) most = std::max(most, chunk.with_blocks(at_once));
@@ -336,8 +338,8 @@ std::int64_t most_with_blocks(const std::vector<ChunkUnits>& chunks, std::int64_
 ShardBuffers buffers_of_units(const std::vector<GptParameter>& order, const ArenaLayout& layout,
                               const GptMemoryProblem& problem) {
   const std::vector<ChunkUnits> chunks = units_of_chunks(order, layout);
-  // Backward reads the values of the output layer and writes its gradients from the first; of the embeddings
-  // it writes gradients alone, at the end.
+  // Backward reads the output layer's values, and writes its gradients first. Of the embeddings it only
+  // writes gradients, at the end.
   std::vector<ChunkUnits> in_backward = chunks;
   std::int64_t blocks = 0;
   for (ChunkUnits& chunk : in_backward) {
@@ -360,8 +362,8 @@ ShardBuffers buffers_of_units(const std::vector<GptParameter>& order, const Aren
           .later_block = {units(in_backward, std::min(at_once, blocks - 1)), gradients(2)}};
 }
 
-/// In stage 2, at most: two neighbouring buckets, and beside them the bucket of tied weights, whose gradient
-/// the output layer begins and the embeddings complete.
+/// In stage 2, at most two neighbouring buckets, and the bucket of tied weights, whose gradient the output
+/// layer begins and the embeddings complete.
 ShardBuffers buffers_of_buckets(const ArenaLayout& layout, const GptMemoryProblem& problem) {
   std::span<const GradientBucket> buckets = layout.buckets;
   std::int64_t early = buckets.front().elements, held = 0;

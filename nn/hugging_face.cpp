@@ -100,8 +100,8 @@ bool may_be_ignored(const std::string& name, const TransformerOptions& options) 
          name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && options.tied);
 }
 
-/// Whether a GPT-2 whose config.json says that it has no biases has some all the same: save_gpt() gives it
-/// biases of zero, and another library that trains it changes them.
+/// Whether a GPT-2 whose config.json says that it has no biases has some nevertheless: save_gpt() writes
+/// biases of zero, and another library may train them.
 bool has_biases(TransformerOptions options, const WeightFiles& files) {
   options.bias = true;
   for (const WeightSource& source : weight_sources(options)) {
@@ -163,7 +163,7 @@ void check_weights(const TransformerOptions& options, const WeightFiles& files, 
         listed("of another shape:", different));
 }
 
-/// Columns and rows of a matrix on the CPU exchanged.
+/// The transpose of a matrix on the CPU.
 Tensor transposed(const Tensor& x) {
   const std::vector<float> values = x.to_vector<float>();
   const std::int64_t rows = x.size(0), columns = x.size(1);
@@ -183,7 +183,7 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder, std::optional
     options.dropout = *dropout;
     options.embedding_dropout = options.attention_dropout = std::nullopt;
   }
-  // Before the model is made: what config.json says may be far larger than the files.
+  // Before the model is made: config.json may describe a model far larger than the files.
   const WeightFiles files(folder);
   if (is_gpt2(options) && !options.bias) options.bias = has_biases(options, files);
   check_weights(options, files, folder.string());
@@ -202,8 +202,9 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder, std::optional
 
 void check_save_gpt(const TransformerOptions& options, const std::filesystem::path& folder) {
   check(is_llama(options) || is_gpt2(options),
-        "{}: transformers has no such model: expected the shape of GPT-2 (layer norms, learned positions, as "
-        "many heads of keys as of queries) or of Llama (RMS norms, rotary positions, SwiGLU, no biases)",
+        "{}: transformers has no such model: expected the shape of GPT-2 (layer norms, learned positions, "
+        "equal numbers of heads of keys and of queries) or of Llama (RMS norms, rotary positions, SwiGLU, no "
+        "biases)",
         folder.string());
   const NewFolder made(folder);
   for (const char* name : {"model.safetensors", "config.json"}) {
@@ -217,7 +218,8 @@ void save_gpt(GPT& model, const std::filesystem::path& folder,
   const TransformerOptions& options = model.options();
   check_save_gpt(options, folder);
   check(!has_unmerged_lora(model),
-        "{}: the model has LoRA's products beside its weights: expected merge_lora() first", folder.string());
+        "{}: the model has LoRA products that are not in its weights: expected merge_lora() first",
+        folder.string());
   // GPT-2's layers have biases, its embeddings have none.
   const auto lacks_bias = [&](const WeightSource& source) {
     return is_gpt2(options) && !options.bias &&

@@ -103,7 +103,7 @@ TransformerOptions llama_options_of(const Config& config) {
   o.heads = config.size("num_attention_heads");
   o.kv_heads = config.size_or("num_key_value_heads", o.heads);
   o.hidden = config.size("intermediate_size");
-  o.dropout = config.number_or("ringtape_dropout", 0);  // Llama has none but that of the attention
+  o.dropout = config.number_or("ringtape_dropout", 0);  // Llama has dropout only in the attention
   o.attention_dropout = config.number_or("attention_dropout", 0);
   o.norm_eps = config.number_or("rms_norm_eps", 1e-6);
   o.rotary_base = config.number_or("rope_theta", 10000);

@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-/// Where a parameter of a GPT comes from in a folder of `transformers`.
+/// The tensors of a `transformers` folder that hold a parameter of a GPT.
 struct WeightSource {
   std::string parameter;             ///< its name in GPT
   std::vector<std::string> tensors;  ///< one, or several whose rows are joined

@@ -102,7 +102,7 @@ void Sequential::set_recompute(std::int64_t modules) {
   recompute_ = static_cast<std::size_t>(modules);
 }
 
-/// A class derived from ReLU may compute something else.
+/// Exactly a ReLU: a derived class may compute something else, and forward hooks would not run.
 static bool is_relu(const Module& module) {
   return typeid(module) == typeid(ReLU) && !module.has_forward_hooks();
 }

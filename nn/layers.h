@@ -11,17 +11,18 @@ namespace ringtape {
 class Lora;
 
 /// y = x weight^T + bias for x [.., in]: [.., out]. Parameters: weight [out, in] and, unless switched off,
-/// bias [out], both uniform in +-1 / sqrt(in) at first, as in PyTorch. Throws Error for sizes below 1.
+/// bias [out], both initialised uniformly in +-1 / sqrt(in), as in PyTorch. Throws Error for sizes below 1.
 class Linear : public Module {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
-  /// relu() of the result, in one operation where it can be.
+  /// relu() of the layer's result; one operation unless the layer has a Lora.
   Tensor forward_relu(const Tensor& x);
 
-  /// Registers a module "lora" whose result is added to the layer's result. Throws Error if there is one.
+  /// Registers `lora` as submodule "lora", whose result is added to the layer's. Throws Error if there is
+  /// one.
   void set_lora(std::shared_ptr<Lora> lora);
-  /// Null without one.
+  /// Null if the layer has none.
   Lora* lora() const { return lora_.get(); }
 
  private:
@@ -30,8 +31,8 @@ class Linear : public Module {
   std::shared_ptr<Lora> lora_;
 };
 
-/// A row of weight [count, width] for each token of [.., T]: [.., T, width]. weight is normal with standard
-/// deviation 1 at first, as in PyTorch. Throws Error for sizes below 1.
+/// The row of weight [count, width] for each token of [.., T]: [.., T, width]. weight is initialised from a
+/// normal distribution of standard deviation 1, as in PyTorch. Throws Error for sizes below 1.
 class Embedding : public Module {
  public:
   Embedding(std::int64_t count, std::int64_t width);
@@ -51,8 +52,9 @@ class Dropout : public Module {
   double p_;
 };
 
-/// Dropout of [B, T, C] where ranks divide the tokens, with the masks that one rank would draw: the tokens of
-/// `context`, if any, are divided again into equal parts, of which this is part `part` of `parts`.
+/// Dropout of [B, T, C] where ranks divide the tokens, with the mask that a single rank would draw. This
+/// rank's T tokens are part `part` of `parts` equal parts of the tokens of `context` (context parallelism),
+/// or of the whole sequence where `context` is null.
 class TokenDropout : public Module {
  public:
   TokenDropout(double p, std::shared_ptr<const ContextPart> context, int part = 0, int parts = 1);
@@ -81,26 +83,26 @@ class GELU : public Module {
   Form form_;
 };
 
-/// Modules one after the other, named "0", "1", ... A Linear and a ReLU behind it run as one operation,
-/// linear_relu(), in the Linear's layer.
+/// Modules one after the other, named "0", "1", ... A Linear directly followed by a ReLU runs as one
+/// operation, linear_relu(), in the Linear's layer.
 class Sequential : public Module {
  public:
   explicit Sequential(std::vector<std::shared_ptr<Module>> modules = {});
   void push_back(std::shared_ptr<Module> module);
-  /// Leaves out a module that another stage of a pipeline has; the modules after it keep their names.
+  /// Skips a module that another pipeline stage has; the modules after it keep their names.
   void push_back_of_other_stage() { order_.push_back(nullptr); }
   Tensor forward(const Tensor& x) override;
   /// A unit is one module, or the number of modules given to set_unit().
   Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
   void set_unit(std::size_t modules) { unit_ = modules; }
-  /// The units of each module, or the module itself where it has none.
+  /// The units of each module, or the module itself if it has none.
   std::vector<Module*> units() override;
 
   /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of
   /// each segment; backward computes the other activations again (autograd/recompute.h). The activations of
-  /// the last segment are kept, as backward reads them at once. 0, the default, keeps everything. For an
-  /// MLP's hidden layers it saves memory from segments of two layers, 4 modules, on: for one layer backward
-  /// reads only the result anyway. Throws Error for a negative number.
+  /// the last segment are kept, since backward reads them at once. 0, the default, keeps everything. For the
+  /// hidden layers of an MLP, segments save memory from two layers (4 modules) on: the backward of a single
+  /// layer reads only its result anyway. Throws Error for a negative number.
   void set_recompute(std::int64_t modules);
 
  private:
@@ -113,10 +115,11 @@ class Sequential : public Module {
 
 class LayerFactory;
 
-/// A multilayer perceptron: Linear layers of these sizes with a ReLU between each two, as a Sequential.
-/// Throws Error for fewer than two sizes. Ranks that divide it divide the outputs of the first of each two
-/// layers and the inputs of the second; each has the last of an odd number as a whole. A unit of a pipeline's
-/// stages is a layer with its ReLU, or two such layers where ranks divide them.
+/// A multilayer perceptron: Linear layers of these sizes with a ReLU between consecutive layers, as a
+/// Sequential. Throws Error for fewer than two sizes. If ranks divide the layers (tensor parallelism), they
+/// divide the first layer of each pair by outputs and the second by inputs; of an odd number of layers every
+/// rank has the last as a whole. A unit of a pipeline stage is a layer with its ReLU, or such a pair where
+/// ranks divide the layers.
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes);
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, const LayerFactory& layers);
 

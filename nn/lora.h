@@ -7,9 +7,9 @@
 #include "nn/module.h"
 
 /// Low-rank adaptation (Hu et al., "LoRA: Low-rank adaptation of large language models", 2021): a linear
-/// layer keeps its weight W [out, in] and learns a product B A of rank r to add to it, so that only r (in +
-/// out) values have gradients and optimizer state. Afterwards B A is added to W, and the layer costs no more
-/// than before.
+/// layer keeps its weight W [out, in] and learns a product B A of rank r that is added to it, so that only
+/// r (in + out) values have gradients and optimizer state. After training B A is added to W, and the layer
+/// costs no more than before.
 namespace ringtape {
 
 /// Which linear layers get low-rank factors, and of what rank.
@@ -20,12 +20,12 @@ struct LoraOptions {
   std::vector<std::string> targets = {"*"};
 };
 
-/// What a linear layer adds to its result for x [.., in]: alpha / rank * (x A^T) B^T. Parameters: A [rank,
-/// in], uniform in +-1 / sqrt(in) at first, as a linear layer's weight, and B [out, rank], at first 0, so
-/// that the layer begins as it was.
+/// The term that a linear layer adds to its result for x [.., in]: alpha / rank * (x A^T) B^T. Parameters: A
+/// [rank, in], initialised uniformly in +-1 / sqrt(in) as a linear layer's weight, and B [out, rank],
+/// initialised to 0, so that the layer is unchanged at first.
 class Lora : public Module {
  public:
-  /// Throws Error for a rank below 1 or above `in` or `out`, and an alpha that is not finite and above 0.
+  /// Throws Error for a rank below 1 or above `in` or `out`, or an alpha that is not finite and above 0.
   Lora(std::int64_t in, std::int64_t out, std::int64_t rank, double alpha);
   Tensor forward(const Tensor& x) override;
 
@@ -40,17 +40,18 @@ class Lora : public Module {
   Tensor* b_;
 };
 
-/// Freezes all parameters of the model, and gives each linear layer that a target names a Lora. To be called
-/// before the parameter arena is made. Returns the number of layers. Throws Error for a target that names no
-/// linear layer, a layer that has a Lora already, and what Lora throws; the model is unchanged then.
+/// Freezes all parameters of the model, and gives a Lora to each linear layer that a target matches. Call it
+/// before the parameter arena is made. Returns the number of these layers. Throws Error for a target that
+/// matches no linear layer, for a layer that already has a Lora, and as Lora does; the model is unchanged
+/// then.
 std::int64_t add_lora(Module& model, const LoraOptions& options);
 
-/// Adds every Lora's product to the weight of its layer (Lora::merge_into): the model computes the same but
-/// for rounding. The Loras stay in the model, with B = 0, and save_model() writes their parameters too;
+/// Adds every Lora's product to the weight of its layer (Lora::merge_into()): the model computes the same, up
+/// to rounding. The Loras stay in the model with B = 0, and save_model() writes their parameters too;
 /// save_gpt() leaves them out. Needs current values (ParameterArena::gather_values()).
 void merge_lora(Module& model);
 
-/// Whether a Lora has a product that is not in its layer's weight.
+/// Whether a Lora's product is not in its layer's weight yet.
 bool has_unmerged_lora(Module& model);
 
 }  // namespace ringtape

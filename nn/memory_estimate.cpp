@@ -62,12 +62,14 @@ class PeakOfUpdate {
   }
 
   /// During a layer's backward the gradients of its result and of its input are live. The logits' gradient
-  /// overwrites them or, in f16, has its own memory while the loss is computed, whose gradient is one block.
+  /// overwrites the logits. In f16 it has its own memory instead, while the loss is computed; the loss's
+  /// gradient is one block.
   void backward(std::size_t first, std::size_t end, std::size_t kept) {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
     if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + allocated_bytes(1, DType::f32));
     for (std::size_t i = end; i > first; --i) {
-      const std::size_t of_input = i - 1 == frozen_ ? 0 : h_[i - 1];  // the first layer's is never needed
+      const std::size_t of_input =
+          i - 1 == frozen_ ? 0 : h_[i - 1];  // the first trained layer's is not needed
       if (i == layers_ && loss_in_place_) {
         note(kept + h_[i], of_input);
       } else {
@@ -148,7 +150,7 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
   check(problem.frozen >= 0 && problem.frozen <= layers,
         "memory estimate: {} of {} layers are frozen: expected 0 to {}", problem.frozen, layers, layers);
   check(problem.frozen == 0 || problem.recompute == 0,
-        "memory estimate: frozen layers and recomputation are not known together");
+        "memory estimate: frozen layers cannot be combined with recomputation");
   using enum MemoryCategory;
   check(problem.compute == DType::f32 || size_of(problem.compute) == 2,
         "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(problem.compute));

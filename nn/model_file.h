@@ -8,19 +8,20 @@
 #include "nn/stages.h"
 
 /// A model's parameters in one safetensors file, with PyTorch's names and layout: Python's `safetensors`
-/// opens it, and `load_state_dict` takes it where the modules are the same.
+/// opens it, and `load_state_dict` accepts it for a model of the same modules.
 namespace ringtape {
 
-/// Writes all parameters of `model`, frozen ones too, to `path`: all of it or nothing (io/file.h). A model
-/// whose arena is sharded needs ParameterArena::gather_values() first, on all ranks. Of a model that ranks
-/// divide only this rank's parts are written, and one whose values are sharded (ZeRO stage 3) has none to
-/// write, which is an Error: there save Trainer::whole_model(). Throws Error when the file cannot be written.
+/// Writes all parameters of `model`, including frozen ones, to `path`, atomically (io/file.h). If the arena
+/// is sharded, call ParameterArena::gather_values() first, on all ranks. If ranks divide the model, only this
+/// rank's parts are written, and if ZeRO stage 3 has sharded the values, Error is thrown: save
+/// Trainer::whole_model() then. Throws Error when the file cannot be written.
 void save_model(Module& model, const std::filesystem::path& path);
 
-/// Overwrites the parameters of `model`, before or after an arena holds them, with the file's. The file must
-/// hold exactly these names, with the same dtypes and shapes (where ranks divide the model: the shapes of the
-/// whole, of which each rank reads its parts); otherwise Error names the differences, and nothing is changed.
-/// With `stages` the model is one of them, and the file has the whole model.
+/// Overwrites the parameters of `model` with the file's, before or after an arena holds them, but not once
+/// ZeRO stage 3 has sharded them. The file must hold exactly these names, with the same dtypes and shapes
+/// (where ranks divide the model: the shapes of the whole parameters, of which each rank takes its parts);
+/// otherwise Error names the first difference, and nothing is changed. With `stages` the model is one of
+/// these stages, and the file has the whole model.
 void load_model(Module& model, const std::filesystem::path& path, const Stages* stages = nullptr);
 
 /// Names and tensors of the parameters, as files hold them. The tensors share memory with the model.

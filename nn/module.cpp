@@ -16,7 +16,7 @@ Tensor Module::operator()(const Tensor& x) {
 }
 
 Tensor Module::forward_units(const Tensor&, std::size_t, std::size_t) {
-  fail("module{}{}: it is no chain of units, which stages of a pipeline could divide",
+  fail("module{}{}: it is not a chain of units that the stages of a pipeline could divide",
        name_.empty() ? "" : " ", name_);
 }
 
@@ -96,7 +96,7 @@ void Module::set_name(const std::string& name) {
 
 void Module::check_new_name(const std::string& name) const {
   check(!name.empty() && name.find('.') == std::string::npos,
-        "a module's name for a part of it must not be empty or have a dot, found '{}'", name);
+        "the name of a module's part must not be empty or have a dot, found '{}'", name);
   for (const NamedParameter& own : parameters_)
     check(own.name != name, "this module has a parameter '{}' already", name);
   for (const auto& [own, module] : modules_)

@@ -23,13 +23,13 @@ struct NamedParameter {
   Tensor* tensor;
 };
 
-/// An inner module with its full name, such as "h.0.attn".
+/// A submodule with its full name, such as "h.0.attn".
 struct NamedModule {
   std::string name;
   Module* module;
 };
 
-/// A part of a model: parameters, other modules, and a forward. Modules are neither copied nor moved.
+/// A part of a model: parameters, submodules, and a forward. A Module can be neither copied nor moved.
 class Module {
   friend class ModuleScope;
 
@@ -39,32 +39,33 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// What the module computes, for a derived class to write. Call operator(), not this.
+  /// The module's computation, which a derived class overrides. Call operator() instead: it also runs the
+  /// hooks.
   virtual Tensor forward(const Tensor& x) = 0;
   /// The forward of units `first` to `end` - 1 of a model that is a chain of units, for a stage of a pipeline
   /// (nn/stages.h). Throws Error for other modules.
   virtual Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end);
   /// forward(x) within a ModuleScope (nn/module_scope.h): memory counts as activations, operations belong to
-  /// this module's layer, and the forward hooks are called, without which ZeRO stage 3 has no values.
+  /// this module's layer, and the forward hooks run, which gather the parameters in ZeRO stage 3.
   Tensor operator()(const Tensor& x);
 
-  /// All parameters, first the module's own, then the inner modules', each in order of registration. Names
-  /// are joined by dots. A parameter shared by two modules is listed once, under its first name.
+  /// All parameters: the module's own first, then those of its submodules, each in order of registration.
+  /// Names are joined by dots. A parameter shared by two modules is listed once, under its first name.
   std::vector<NamedParameter> named_parameters();
-  /// The inner modules and theirs, each before its own, in order of registration. One that two modules share
-  /// is listed once, under its first name.
+  /// All submodules at any depth, each before its own submodules, in order of registration. A module that two
+  /// modules share is listed once, under its first name.
   std::vector<NamedModule> named_modules();
-  /// The parameter of that name; throws Error that lists the names otherwise.
+  /// The parameter of that name. Throws Error that lists all names if there is none.
   Tensor& parameter(const std::string& name);
-  /// Sets requires_grad of all parameters. To be called before the parameter arena is made: parameters that
-  /// are frozen then have no gradient, no optimizer state and no weight decay.
+  /// Sets requires_grad of all parameters. Call it before the parameter arena is made: parameters that are
+  /// frozen by then have no gradient, no optimizer state and no weight decay.
   void requires_grad(bool value);
 
-  /// The modules inside this one, none within another, whose parameters ZeRO stage 3 gathers one module at a
-  /// time. Default: the units of the inner modules.
+  /// The modules whose parameters ZeRO stage 3 gathers one module at a time (FSDP's units), none of which is
+  /// inside another. Default: the units of the submodules.
   virtual std::vector<Module*> units();
-  /// Functions called where a forward of this module begins, and where it ends, also by an exception; `after`
-  /// must not throw. Null for none.
+  /// Functions that run when a forward of this module begins, and when it ends, even by an exception. `after`
+  /// must not throw. A null function is not called.
   struct ForwardHooks {
     std::function<void()> before;
     std::function<void()> after;
@@ -72,21 +73,23 @@ class Module {
   void set_forward_hooks(ForwardHooks hooks) { forward_hooks_ = std::move(hooks); }
   bool has_forward_hooks() const { return forward_hooks_.before || forward_hooks_.after; }
 
-  /// Training mode, the default; eval() switches it off. Also sets the inner modules.
+  /// Sets training mode, the default, or with false evaluation mode, here and in all submodules.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
 
  protected:
-  // Each registers a part under a name that this module has not used yet, without a dot; Error otherwise, and
-  // for an undefined tensor, a null module, or a tensor that is a parameter already.
+  // Each registers a part under a name. Throws Error for a name that is empty, has a dot or is already used
+  // in this module.
 
-  /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module: keep
-  /// it or a pointer, not a copy of the tensor, as an arena moves the parameter's elements.
+  /// Makes `value` a parameter that requires a gradient. The reference stays valid as long as the module:
+  /// keep it or a pointer, not a copy of the tensor, since an arena moves the parameter's elements. Throws
+  /// Error for an undefined tensor, and for a tensor that is a parameter already.
   Tensor& register_parameter(std::string name, Tensor value);
   /// Registers a parameter that another module owns, which must outlive this one: both then compute with the
   /// same tensor (tied weights).
   void share_parameter(std::string name, Tensor& owner);
+  /// Registers a submodule and returns it. Throws Error for null.
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
     check_new_module(name, module.get());
@@ -108,7 +111,7 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
   ForwardHooks forward_hooks_;
   bool training_ = true;
-  std::string name_;                           // the first that another module has given it; empty for none
+  std::string name_;                           // the first that another module has given it, or empty
   std::atomic<const Layer*> layer_ = nullptr;  // the last result of layer_in()
 };
 

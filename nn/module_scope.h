@@ -8,8 +8,8 @@
 namespace ringtape {
 
 /// Until the scope ends, this thread is in the forward of `module`: new memory counts as activations, and
-/// operations belong to its layer; its forward hooks are called. Module::operator() has one; so does every
-/// other forward of a module.
+/// operations belong to the module's layer. Runs the module's forward hooks when it begins and ends.
+/// Module::operator() opens a scope, as does every other forward of a module.
 class ModuleScope {
  public:
   explicit ModuleScope(Module& module)

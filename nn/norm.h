@@ -4,8 +4,8 @@
 
 namespace ringtape {
 
-/// The residual stream between two layers of a transformer: its value is sum + branch, where the branch is
-/// not added yet, so that the next norm can add it while it reads both.
+/// The residual stream between two layers of a transformer. Its value is sum + branch; the branch is not
+/// added yet, so that the next norm can add it in its own kernel.
 struct Residual {
   Tensor sum;
   Tensor branch;  ///< may be undefined
@@ -14,16 +14,17 @@ struct Residual {
   Tensor value() const;
 };
 
-/// Normalises the last dimension: layer normalisation with a weight and perhaps a bias, or RMS normalisation
-/// with a weight. The weight is 1 and the bias 0 at first.
+/// Normalises the last dimension: layer normalisation with a weight and an optional bias, or RMS
+/// normalisation with a weight (layer_norm() and rms_norm() of autograd/ops.h). The weight is initialised to
+/// 1 and the bias to 0.
 class Norm : public Module {
  public:
   enum class Kind { layer, rms };
 
-  /// `with_bias` is for layer norms; an RMS norm has none. Throws Error for a width below 1.
+  /// `with_bias` is for layer norms; an RMS norm never has a bias. Throws Error for a width below 1.
   Norm(Kind kind, std::int64_t width, double eps = 1e-5, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
-  /// The norm of the stream's value; the branch becomes part of the sum, in the same kernel.
+  /// The norm of the stream's value. The same kernel adds the stream's branch to its sum.
   Tensor operator()(Residual& stream);
   using Module::operator();
 

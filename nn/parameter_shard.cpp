@@ -72,7 +72,7 @@ Tensor part_of(const Tensor& whole, const ParameterShard& shard) {
 void copy_into(const Tensor& whole, const Tensor& part, const ParameterShard& shard) {
   check(part.device().is_cpu() && whole.device().is_cpu() && part.dtype() == whole.dtype() &&
             part.shape() == part_shape(whole.shape(), shard),
-        "parameter shard: {} is no part of {}", describe(part), describe(whole));
+        "parameter shard: {} is not a part of {}", describe(part), describe(whole));
   for_each_piece(whole.shape(), size_of(whole.dtype()), shard,
                  [&](std::int64_t in_whole, std::int64_t in_part, std::int64_t length) {
                    std::memcpy(bytes(whole) + in_whole, bytes(part) + in_part,

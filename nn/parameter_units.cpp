@@ -7,7 +7,7 @@
 namespace ringtape {
 namespace {
 
-/// Neighbours with other places are in other buckets: the chunk, and whether another stage has it too.
+/// A parameter's chunk, and whether another stage has it too. If two neighbours differ, they share no bucket.
 std::pair<int, bool> place_in(const Stages* stages, const std::string& name) {
   if (stages == nullptr) return {0, false};
   return {stages->chunk_of(name), stages->is_copied(name)};
@@ -27,7 +27,7 @@ std::vector<UnitPlace> order_by_units(Module& model, std::span<NamedParameter> p
     }
     modules.push_back(module);
   }
-  // The last module first, and behind them what is in none.
+  // The last module first, and after all modules the parameters that are in none.
   const auto key_of = [&](const NamedParameter& parameter) {
     const auto found = unit_of.find(parameter.tensor);
     const std::size_t unit = found == unit_of.end() ? 0 : found->second;

@@ -18,8 +18,8 @@ TokenSampler::TokenSampler(const SamplingOptions& options) : options_(options) {
         options.top_p);
 }
 
-/// Keeps the likeliest of order_ that reach `wanted` in all, which a heap gives without sorting the others.
-/// Returns their sum.
+/// Keeps the most likely tokens of order_ until their weights add up to `wanted`; a heap finds them without
+/// sorting the others. Returns the sum of their weights.
 template <class Weight, class Likelier>
 double TokenSampler::keep_likeliest(double wanted, const Weight& weight, const Likelier& likelier) {
   const auto last_is_top = [&](std::int32_t a, std::int32_t b) { return likelier(b, a); };

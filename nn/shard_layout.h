@@ -32,36 +32,36 @@ struct ShardSlice {
 };
 
 /// Divides a list of entries into buckets. `sizes` are the elements of each entry, multiples of
-/// kTileAlignment. A bucket ends with the entry that fills it, and is padded to `world_size` times
-/// kTileAlignment elements, 256 bytes for each rank. `runs`: lengths of groups of neighbouring entries; no
-/// bucket has entries of two groups. Empty: one group. Throws Error for bucket sizes and a number of ranks
+/// kTileAlignment. A bucket ends with the entry that fills it, and is padded to a multiple of `world_size`
+/// times kTileAlignment elements, 256 bytes for each rank. `runs`: lengths of groups of neighbouring entries;
+/// no bucket has entries of two groups. Empty: one group. Throws Error for bucket sizes or a number of ranks
 /// below 1.
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size = 1,
                                              std::span<const std::size_t> runs = {});
 
-/// The same with a bucket for each run: in ZeRO stage 3 the runs are units.
+/// The same with one bucket for each run: in ZeRO stage 3 a run is a unit.
 std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
                                             std::span<const std::size_t> runs, int world_size);
 
-/// Slice `rank` of every bucket: the rank's shard. All ranks' slices of a bucket are equally long, begin at
-/// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be divided so,
-/// and a rank outside of 0 to world_size - 1.
+/// Slice `rank` of every bucket: the rank's shard. The slices of a bucket are equally long, begin at
+/// multiples of kTileAlignment, and together make up the bucket. Throws Error for buckets that cannot be
+/// divided in this way, and for a rank outside 0 to world_size - 1.
 std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size);
 
-/// The buckets of an arena with trained parameters of `sizes` elements each, in the order of the arena, as
-/// ParameterArena and DataParallel cut them.
+/// The buckets of an arena, as ParameterArena and DataParallel cut them.
 struct ArenaLayout {
-  std::vector<GradientBucket> buckets;  ///< of ZeRO stage 3: units
+  std::vector<GradientBucket> buckets;  ///< in ZeRO stage 3: units
   std::int64_t elements = 0;            ///< of all buckets, with padding
-  std::int64_t shard = 0;               ///< a rank's slices of them; without sharding all
+  std::int64_t shard = 0;               ///< of one rank's slices; without sharding all
 };
-/// `runs`: as cut_into_buckets() takes them, for stage 3 the numbers of parameters of each unit. Throws Error
-/// as cut_into_buckets() does.
+/// The layout of trained parameters of `sizes` elements each, in the order of the arena. `runs`: as for
+/// cut_into_buckets(); in stage 3 the number of parameters of each unit. Throws Error as cut_into_buckets()
+/// does.
 ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> runs, int stage,
                          int world_size, const BucketSizes& bucket_sizes);
 
-/// Elements of the two neighbouring buckets that are largest together; of a single one its own.
+/// Elements of the two neighbouring buckets that are largest together; of a single bucket, its own.
 std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets);
 
 }  // namespace ringtape

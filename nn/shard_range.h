@@ -9,13 +9,14 @@
 
 namespace ringtape {
 
-/// The elements of a parameter in a rank's slice: `first` to end - 1 of the arena, none if `end` is not
-/// larger; in the rank's shard each is `shift` elements further on.
+/// The elements of a parameter that are in a rank's slice: elements `first` to end - 1 of the arena, none if
+/// `end` is not larger. In the rank's shard each element is `shift` elements further on.
 struct ShardRange {
   std::int64_t first, end, shift;
 };
 
-/// Of entry number `entry`, with `elements` from `offset` on, of an arena with these buckets.
+/// The range of entry number `entry`, with `elements` elements from `offset` on, in an arena with these
+/// buckets and slices.
 inline ShardRange range_in_shard(const std::vector<GradientBucket>& buckets,
                                  const std::vector<ShardSlice>& slices, std::size_t entry,
                                  std::int64_t offset, std::int64_t elements) {

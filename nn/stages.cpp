@@ -15,7 +15,7 @@ namespace {
 class Chunk : public Module {
  public:
   Tensor forward(const Tensor&) override {
-    fail("pipeline: a model computes its chunks, by forward_units()");
+    fail("pipeline: forward_units() of the model computes its chunks");
   }
 };
 
@@ -31,7 +31,7 @@ std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::si
   std::vector<double> sums(n + 1, 0);
   std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
   // most[k][i]: the smallest possible largest sum of k runs of the first i costs; from[k][i]: where the last
-  // begins.
+  // of these runs begins.
   const double none = std::numeric_limits<double>::infinity();
   std::vector most(parts + 1, std::vector<double>(n + 1, none));
   std::vector from(parts + 1, std::vector<std::size_t>(n + 1, 0));

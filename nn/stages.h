@@ -10,31 +10,32 @@
 
 namespace ringtape {
 
-/// Which stage of a pipeline a rank is (docs/parallel.md).
+/// Which pipeline stage a rank has (docs/parallel.md).
 struct PipelinePlace {
   int stage = 0;
   int stages = 1;
   int chunks = 1;  ///< parts of the model that each stage has
 };
 
-/// Divides `costs` into `parts` runs of neighbours, each of at least one, so that the largest sum of a run is
-/// as small as possible. Returns where each run begins, and last the number of costs. Throws Error for fewer
-/// costs than parts.
+/// Divides `costs` into `parts` runs of neighbours, each of at least one cost, so that the largest sum of a
+/// run is as small as possible. Returns where each run begins, followed by the number of costs. Throws Error
+/// for fewer costs than parts.
 std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::size_t parts);
 
-/// How a model that is a chain of units is divided over the stages of a pipeline. Of stages * chunks parts,
-/// part k is on stage k % stages. The model calls divide() and add() while it is made; every rank makes every
-/// unit, for its random numbers, and drops the units of other stages at once.
+/// How a model that is a chain of units is divided over pipeline stages. Of stages * chunks parts, part k is
+/// on stage k % stages. The model calls divide() and add() while it is made. Every rank makes every unit, so
+/// that all draw the same random numbers, and drops the units of other stages at once.
 class Stages {
  public:
   explicit Stages(const PipelinePlace& place);
 
-  /// Divides units with these costs, such as FLOPs. Throws Error that names the flags for too few units.
+  /// Divides units with these costs, such as FLOPs. Throws Error that names the flags if there are too few
+  /// units.
   void divide(const std::vector<double>& costs);
   /// Whether this rank has the unit.
   bool has(std::size_t unit) const { return stage_of(unit) == place_.stage; }
-  /// Notes the parameters of a module of this unit, whose name in the model is `name`. Called in the order of
-  /// the whole model's parameters.
+  /// Records the parameters of `module`, which belongs to this unit and is called `name` in the model. Call
+  /// it in the order of the whole model's parameters.
   void add(std::size_t unit, const std::string& name, Module& module);
 
   const PipelinePlace& place() const { return place_; }
@@ -56,20 +57,20 @@ class Stages {
   /// A parameter of which another stage has a copy with equal values.
   struct TiedCopy {
     std::string name;
-    int owner;
-    int stage;
+    int owner;  ///< the stage that owns it
+    int stage;  ///< the stage that has the copy
     int chunk;  ///< of `stage`
   };
   const std::vector<TiedCopy>& copies() const { return copies_; }
-  /// The stage of `unit` has a copy of the parameter, which has been added.
+  /// The stage of `unit` needs the parameter, which has been added: it gets a copy unless it is the owner.
   void add_copy(const std::string& name, std::size_t unit);
   /// The names of the parameters that a stage has, its copies included, in the order of the whole model.
   std::vector<std::string> names_of(int stage) const;
   /// Whether two stages have the parameter.
   bool is_copied(const std::string& name) const;
-  /// The chunk of this rank that uses the parameter.
+  /// The chunk of this rank that uses the parameter. Throws Error for an unknown name.
   int chunk_of(const std::string& name) const;
-  /// A chunk of this rank as a module, whose forward hooks surround each forward through it.
+  /// A chunk of this rank as a module, whose forward hooks run around each forward through the chunk.
   Module& chunk(int number) const { return *chunks_[static_cast<std::size_t>(number)]; }
 
  private:

@@ -52,7 +52,7 @@ RotaryTable RotaryPositions::table(std::int64_t end, const Tensor& x) {
     const bool fits = context_ == nullptr ? cosines.size(0) >= end : cosines.size(0) == end;
     if (fits && cosines.dtype() == dtype && cosines.device() == x.device()) return made;
   }
-  const MemoryScope scope(MemoryCategory::other);  // not an activation of the layer that asks first
+  const MemoryScope scope(MemoryCategory::other);  // not an activation of the layer that uses it first
   const std::int64_t last = context_ == nullptr ? end : end * context_->ranks;
   const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(last)));
   RotaryTable made = make_rotary_table(std::max(last, std::min(positions, options_.context)),
@@ -74,7 +74,7 @@ std::vector<std::int64_t> blocks_of_qkv(const TransformerOptions& options) {
   return {options.width, keys, keys};
 }
 
-/// The options of the attention by the heads that a rank has.
+/// The options of the attention with the heads that a rank has.
 TransformerOptions part_of_heads(TransformerOptions options, const LayerFactory& layers) {
   const std::int64_t kv_heads = options.kv_heads_or_default(), width = options.head_size();
   options.heads = layers.part_of("heads", options.heads);
@@ -99,7 +99,7 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options,
       c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
       drop_(register_module("drop", layers.dropout(options.dropout))) {}
 
-/// Queries, keys and values, turned by their positions where these are rotary.
+/// Queries, keys and values; with rotary positions, queries and keys are rotated.
 Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
   Tensor packed = (*c_attn_)(x);
   if (options_.positions == PositionKind::learned) return packed;

@@ -11,17 +11,17 @@
 #include "core/tensor.h"
 #include "io/safetensors.h"
 
-/// A checkpoint: the state from which a training run, stopped at any moment, continues with the same bits as
-/// a run that was not stopped.
+/// A checkpoint: the state from which a training run that was stopped at any moment continues with the same
+/// bits as a run that was not stopped.
 ///
-/// It is a pair of files. `NAME.safetensors`, with the tensors, is written first; `NAME.json`, which holds
-/// the rest and the other file's length and CRC-32, last. Each is written under a temporary name, flushed to
-/// the disk and renamed, so a process killed at any moment leaves either a complete pair or a file that no
-/// JSON refers to. The JSON's first line is the CRC-32 of the lines after it.
+/// It is a pair of files. `NAME.safetensors`, with the tensors, is written first; `NAME.json`, with all else
+/// and the other file's length and CRC-32, last. Each is written under a temporary name, flushed to the disk
+/// and renamed, so a process killed at any moment leaves either a complete pair or a file to which no JSON
+/// refers. The JSON's first line holds the CRC-32 of the lines after it.
 namespace ringtape {
 
-/// The settings that, with the data, determine the result of a training run, by name, as text: batch size,
-/// seed, ...
+/// The settings that, together with the data, determine the result of a training run, by name, as text: batch
+/// size, seed, ...
 using TrainingSettings = std::map<std::string, std::string>;
 
 /// The position of a training run.
@@ -32,7 +32,7 @@ struct TrainingPosition {
 };
 
 /// The contents of a checkpoint. A schedule is a function of the step, and the order of the data a function
-/// of (seed, epoch), so that both need only the position.
+/// of (seed, epoch), so for both the position is enough.
 struct CheckpointContents {
   TrainingPosition position;
   Generator random{0};
@@ -43,13 +43,13 @@ struct CheckpointContents {
   std::vector<NamedTensor> history;
 };
 
-/// Writes `json` and the .safetensors file beside it. Throws Error if a write fails, such as on a full disk.
+/// Writes `json` and the .safetensors file next to it. Throws Error if a write fails, such as on a full disk.
 void save_checkpoint(const std::filesystem::path& json, const CheckpointContents& state);
 
 /// One complete checkpoint, open for reading.
 class Checkpoint {
  public:
-  /// Reads `json` and verifies the file beside it. Throws Error when either is missing or damaged, and for
+  /// Reads `json` and verifies the file next to it. Throws Error if either is missing or damaged, and for
   /// numbers that are impossible for a training run.
   explicit Checkpoint(const std::filesystem::path& json);
 
@@ -60,12 +60,12 @@ class Checkpoint {
   /// Throws Error that names the differences, at most eight of them, unless the checkpoint was made with
   /// these settings. A setting with an empty value counts as not set.
   void expect_settings(const TrainingSettings& expected) const;
-  /// Overwrites the targets with the tensors of their names. Apart from the history, the checkpoint must hold
-  /// exactly these names, with the same dtypes and shapes; otherwise Error names the differences, and nothing
-  /// is changed.
+  /// Overwrites the targets with the tensors of the same names. Apart from the history, the checkpoint must
+  /// hold exactly these names, with the same dtypes and shapes; otherwise Error names the differences, and
+  /// nothing is changed.
   void load_into(const std::vector<NamedTensor>& targets) const;
-  /// A tensor of the history, on the CPU. Throws Error if there is none of that name, or if its dtype or
-  /// shape differs.
+  /// A tensor of the history, on the CPU. Throws Error if there is none of that name, or its dtype or shape
+  /// differs.
   Tensor history(const std::string& name, DType dtype, const Shape& shape) const;
 
  private:

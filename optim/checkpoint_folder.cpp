@@ -30,8 +30,8 @@ std::string tensors_name(std::int64_t step) {
   return fmt::format("{}{:012}.safetensors", kPrefix, step);
 }
 
-/// The step of a checkpoint's file, temporary names included; nothing for any other name, since such a file
-/// is the user's.
+/// The step of a checkpoint's file, including temporary names; nothing for any other name, as such a file
+/// belongs to the user.
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view number = name.substr(kPrefix.size());

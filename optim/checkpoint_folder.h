@@ -18,29 +18,29 @@ class OldCheckpointError : public Error {
 };
 
 /// A folder of checkpoints of one training run: step-000000000120.json, its .safetensors, and so on. A lock
-/// (flock on the file `lock`, which ends with the process) excludes other processes.
+/// (flock on the file `lock`, released when the process ends) excludes other processes.
 class CheckpointFolder {
  public:
-  /// Makes the folder if it does not exist (its parent must exist). Throws Error where it cannot be written
-  /// or another process uses it, and unless `keep`, the number of checkpoints to keep, is at least 1.
+  /// Creates the folder if it does not exist (its parent must exist). `keep` is the number of checkpoints to
+  /// keep. Throws Error if the folder cannot be written or another process uses it, and for a `keep` below 1.
   CheckpointFolder(const std::filesystem::path& folder, int keep);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  /// Writes a checkpoint; then removes all but the newest checkpoints, checkpoints of later steps (damaged
-  /// ones, which a resumed run has skipped), and half-written files of a killed process, which have temporary
-  /// names. Files of other names and .safetensors without a .json are kept. On failure, such as a full disk,
-  /// Error is thrown and the older checkpoints stay: an old one is only removed after the new one is
-  /// complete, so the disk must have room for one more than `keep`. OldCheckpointError
-  /// comes after all other old ones are removed.
+  /// Writes a checkpoint; then removes all but the `keep` newest checkpoints, checkpoints of later steps
+  /// (damaged ones, which a resumed run has skipped), and half-written files of a killed process, which have
+  /// temporary names. Files of other names and .safetensors without a .json stay. If writing fails, for
+  /// example on a full disk, throws Error, and the older checkpoints stay: an old one is removed only after
+  /// the new one is complete, so the disk must have room for one more than `keep`. Throws OldCheckpointError,
+  /// after removing all other old ones, if one cannot be removed.
   void save(const CheckpointContents& state) const;
 
-  /// The newest complete checkpoint; nothing for a folder without checkpoints. Skips damaged ones. Throws
+  /// The newest complete checkpoint, skipping damaged ones; nothing for a folder without checkpoints. Throws
   /// Error if all are damaged.
   std::optional<Checkpoint> newest();
-  /// The fault of each checkpoint that newest() has skipped, and of each .safetensors without a .json, which
-  /// a process leaves if it is killed between the two.
+  /// What is wrong with each checkpoint that newest() has skipped, and each .safetensors without a .json,
+  /// which a process leaves if it is killed between writing the two.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
   /// True if the folder has neither checkpoints nor a .safetensors without its .json.

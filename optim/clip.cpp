@@ -37,7 +37,7 @@ void reduce_over_ranks(const ParameterArena& arena, const Tensor& total, double 
   if (arena.stages()) (is_max ? arena.stages()->max : arena.stages()->sum)(total);
 }
 
-/// The norm of all ranks' shards.
+/// The norm of the gradients of all ranks.
 void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& problem,
                         GradientNorm* result) {
   const double p = problem.norm_type;
@@ -54,7 +54,7 @@ void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& 
   gradient_norm_of_total(stream, problem, total.data<double>(), result);
 }
 
-/// Writes norm and factor on the device.
+/// Writes the norm and the factor, on the device.
 GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type) {
   const float limit = checked_limit(operation, "max_norm", max_norm);
   check(norm_type > 0, "{}: norm_type must be above 0, found {}", operation, norm_type);

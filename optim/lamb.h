@@ -21,26 +21,26 @@ struct LambOptions {
 
 /// LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
 /// arXiv:1904.00962): Adam's update plus weight_decay * w, scaled for each parameter by the trust ratio
-/// ||w|| / ||update||. The ratio is 1 where either norm is 0, and for a parameter without a trust ratio: by
+/// ||w|| / ||update||. The ratio is 1 if either norm is 0, and for a parameter without a trust ratio: by
 /// default one of fewer than two dimensions (see ParameterGroup::use_trust_ratio). The formulas are in
 /// kernels/lamb.h.
 ///
-/// Where implementations differ:
+/// Implementations differ in:
 /// - Bias correction. Inside the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, current
-///   DeepSpeed. Outside the norm: DeepSpeed's older releases, which multiplied the learning rate by sqrt(1 -
-///   beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv, pytorch-lamb, which
-///   follows it, and bias_correction=False elsewhere. Inside the norm and without decay the correction
-///   cancels except for eps, since the ratio cancels any common factor of the update; it does not cancel for
-///   a parameter without a trust ratio.
+///   DeepSpeed. Outside the norm: older releases of DeepSpeed, which multiplied the learning rate by
+///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv,
+///   pytorch-lamb, which follows it, and bias_correction=False elsewhere. Inside the norm and without decay
+///   the correction cancels except for eps, since the ratio cancels any common factor of the update; it does
+///   not cancel for a parameter without a trust ratio.
 /// - The parameters with a trust ratio. In apex and timm only parameters with weight decay, unless an option
 ///   is set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
 ///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. Here it is not limited by default.
-/// - apex and timm also clip the gradients' global norm to 1; here clip_grad_norm() does it.
+/// - Clipping. apex and timm also clip the gradients' global norm to 1; here clip_grad_norm() does it.
 class Lamb : public Optimizer {
  public:
-  /// Throws Error for betas outside [0, 1), an eps that is not positive and limits of the ratio that are
-  /// negative, NaN or in the wrong order.
+  /// Throws Error for betas outside [0, 1), an eps that is not finite and positive, and limits of the ratio
+  /// that are negative, NaN or in the wrong order.
   explicit Lamb(ParameterArena& arena, const LambOptions& options = {},
                 const std::vector<ParameterGroup>& groups = {});
   /// "exp_avg", "exp_avg_sq" and "step".

@@ -101,8 +101,8 @@ void Optimizer::sum_over_ranks(const Tensor& x) const {
     arena_.division()->sum(x);
   }
   if (!arena_.stages()) return;
-  // Both stages that have a parameter go on with one sum: in which order a communicator adds up depends on
-  // the place.
+  // Both stages that have a parameter must continue with the same bits: the order in which a communicator
+  // adds depends on the rank.
   for (const ModelStages::TiedParameter& copy : arena_.stages()->copies) {
     const auto& entries = arena_.entries();
     const auto entry = std::find_if(entries.begin(), entries.end(),

@@ -9,11 +9,11 @@
 #include "optim/optimizer.h"
 #include "optim/parameter_group.h"
 
-/// The optimizers by name. A new optimizer is its kernels, its class and a row in registry.cpp: programs, the
-/// planner, `lens`, bench_kernels and the tests find it there, and name no optimizer themselves.
+/// The optimizers by name. A new optimizer is its kernels, its class and a row in registry.cpp, where
+/// programs, the planner, `lens`, bench_kernels and the tests find it.
 namespace ringtape {
 
-/// The settings of any optimizer. An optimizer ignores those for which has_setting() is false.
+/// The settings of all optimizers. An optimizer ignores those for which has_setting() is false.
 struct OptimizerSettings {
   double learning_rate = 1e-3;
   double weight_decay = 0;
@@ -26,10 +26,10 @@ struct OptimizerSettings {
 struct OptimizerKind {
   std::string name;            ///< the value of --optimizer
   std::string description;     ///< short, for help texts
-  OptimizerSettings defaults;  ///< defaults of the programs; they differ from the class's
-  /// Its settings besides the learning rate and the weight decay, which all optimizers have.
+  OptimizerSettings defaults;  ///< defaults of the programs, which differ from the class's
+  /// Its settings other than the learning rate and the weight decay, which all optimizers have.
   std::vector<double OptimizerSettings::*> settings;
-  /// f32 values of state for each element of the parameters.
+  /// f32 values of optimizer state for each element of the parameters.
   std::int64_t (*state_per_parameter)(const OptimizerSettings& settings);
   /// Throws Error for invalid settings, as the class does.
   std::unique_ptr<Optimizer> (*make)(ParameterArena& arena, const OptimizerSettings& settings,

@@ -5,8 +5,8 @@
 
 namespace ringtape {
 
-/// A learning-rate schedule: the rate of optimizer step `step`, counted from 0. Pure functions of the step,
-/// so that a resumed run needs no state, and a schedule can be drawn without training.
+/// A learning-rate schedule: the rate of optimizer step `step`, counted from 0. Schedules are pure functions
+/// of the step, so a resumed run needs no state, and a schedule can be drawn without training.
 using Schedule = std::function<double(std::int64_t step)>;
 
 /// Schedules have the names and values of torch.optim.lr_scheduler where PyTorch has them; its recursive
@@ -21,10 +21,10 @@ Schedule step_decay(double rate, std::int64_t step_size, double gamma);
 /// Loshchilov and Hutter, "SGDR: Stochastic gradient descent with warm restarts", 2017, without the
 /// restarts).
 Schedule cosine(double rate, std::int64_t steps, double end_rate = 0);
-/// (rate - end_rate) * (1 - step / steps)^power + end_rate, then end_rate (PolynomialLR for end_rate 0). Of
+/// (rate - end_rate) * (1 - step / steps)^power + end_rate, then end_rate (PolynomialLR for end_rate 0). With
 /// power 0: always rate.
 Schedule polynomial(double rate, std::int64_t steps, double power, double end_rate = 0);
-/// polynomial() of power 1 (LinearLR from 1 to 0).
+/// polynomial() with power 1 (LinearLR from 1 to 0 for end_rate 0).
 Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);
 /// OneCycleLR with cosine halves (Smith and Topin, "Super-convergence", 2018): from max_rate / div_factor up
 /// to max_rate in the first `warmup_share` of the steps (PyTorch's pct_start, by default 0.3 there), then
@@ -39,11 +39,11 @@ enum class Warmup {
   constant,   ///< a fixed fraction (ConstantLR)
 };
 
-/// `steps` steps of warm-up towards main(0), then `main`, whose own count begins where the warm-up ends
+/// `steps` steps of warm-up towards main(0), then `main`, whose steps are counted from the end of the warm-up
 /// (SequentialLR). `constant_factor` is the fraction that Warmup::constant holds.
 Schedule warm_up(Warmup kind, std::int64_t steps, Schedule main, double constant_factor = 1.0 / 3);
 
-/// `first` for `steps` steps, then `second` counted from 0 (SequentialLR).
+/// `first` for `steps` steps, then `second`, whose steps are counted from 0 (SequentialLR).
 Schedule then(Schedule first, std::int64_t steps, Schedule second);
 
 }  // namespace schedule
@@ -55,14 +55,14 @@ enum class BatchScaling {
   square_root,  ///< with the square root (Krizhevsky, "One weird trick", 2014; You et al., LAMB, 2020)
 };
 
-/// The rate for `batch`, given the rate for `base_batch`.
+/// The rate for `batch`, given the rate for `base_batch`. Throws Error for batches below 1.
 double scale_rate(BatchScaling rule, double rate, std::int64_t batch, std::int64_t base_batch);
 
-/// Warm-up length for a batch, in steps. You et al. ("Large batch optimization for deep learning: training
-/// BERT in 76 minutes", 2020) train ImageNet by LAMB with 0.3125 epochs of warm-up at batch 512 and twice as
-/// many epochs at each doubling, up to 20 at 32,768: epochs = 0.3125 * batch / 512. Since an epoch has
-/// dataset / batch steps, that is the same number of steps for every batch; it is capped at a quarter of the
-/// training.
+/// The length of the warm-up for a batch, in steps. You et al. ("Large batch optimization for deep learning:
+/// training BERT in 76 minutes", 2020) train on ImageNet with LAMB and 0.3125 epochs of warm-up at batch 512,
+/// and double the epochs with each doubling of the batch, up to 20 at 32,768: epochs = 0.3125 * batch / 512.
+/// Since an epoch has dataset / batch steps, this is the same number of steps for every batch; it is capped
+/// at a quarter of the training.
 std::int64_t suggested_warmup_steps(std::int64_t dataset, std::int64_t batch, std::int64_t total_steps);
 
 }  // namespace ringtape

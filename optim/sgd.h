@@ -5,7 +5,7 @@
 
 namespace ringtape {
 
-/// torch.optim.SGD's arguments and defaults, but for the rate.
+/// torch.optim.SGD's arguments and defaults, except for the learning rate.
 struct SGDOptions {
   double learning_rate = 1e-2;
   double momentum = 0;
@@ -16,8 +16,8 @@ struct SGDOptions {
 
 /// Stochastic gradient descent with momentum (Sutskever et al., "On the importance of initialization and
 /// momentum in deep learning", 2013), weight decay and Nesterov's form, as PyTorch computes them; the
-/// formulas are in kernels/sgd.h. Throws Error for a negative momentum, and for Nesterov without momentum or
-/// with dampening.
+/// formulas are in kernels/sgd.h. Throws Error for a momentum that is not finite or is negative, a dampening
+/// that is not finite, and Nesterov without momentum or with dampening.
 class SGD : public Optimizer {
  public:
   explicit SGD(ParameterArena& arena, const SGDOptions& options = {},

@@ -39,7 +39,7 @@ void check_request(const BatchRequest& request) {
         request.max_accumulation.value_or(0));
 }
 
-/// Computes one plan; each function adds its part.
+/// Computes one plan.
 class Solver {
  public:
   explicit Solver(const BatchRequest& request) : request_(request) {
@@ -174,7 +174,7 @@ class Solver {
     }
   }
 
-  /// The first known factor: micro-batch before accumulation before ranks.
+  /// The known factors in the order micro-batch, accumulation, ranks.
   std::string first_known(const BatchPart& missing) const {
     return grouped(missing.value == kMicroBatch.value ? plan_.shape.accumulation : plan_.shape.micro_batch);
   }

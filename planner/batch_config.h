@@ -16,12 +16,12 @@ class BatchConfig {
   /// whole numbers of at least 1.
   BatchConfig(const std::string& text, std::string name);
 
-  /// `request` with the numbers of the file. Without ranks the file must have all three, and the ranks follow
-  /// from them. Throws Error where both give a number and the two differ.
+  /// `request` with the numbers of the file. Without ranks the other three numbers must be known, and the
+  /// ranks follow from them. Throws Error if both give a number and the two differ.
   BatchRequest add_to(BatchRequest request) const;
 
-  /// The file's text with all three numbers. Throws Error for a plan that had to round or to leave ranks
-  /// idle: DeepSpeed accepts only exact numbers.
+  /// The file's text with all three numbers. Throws Error for a plan that was rounded or leaves ranks idle:
+  /// DeepSpeed accepts only exact numbers.
   std::string complete(const BatchPlan& plan) const;
 
  private:

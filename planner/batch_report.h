@@ -10,10 +10,10 @@
 /// The output of `plan batch`.
 namespace ringtape::planner {
 
-/// As text: the arithmetic, the result, notes on rounding, exact alternatives, the run's cost.
+/// As text: the arithmetic, the result, notes on rounding, exact alternatives, the run's time and cost.
 std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
-/// As one JSON object for scripts: the same.
+/// The same as a JSON object for scripts.
 Json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
 }  // namespace ringtape::planner

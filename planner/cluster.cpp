@@ -8,8 +8,8 @@
 namespace ringtape::planner {
 namespace {
 
-// NCCL 2.28, src/graph/tuning.cc, ncclTunerConstantsDefaults: microseconds of the ring algorithm with the
-// Simple protocol, for a step over NVLink, for a step over the network, and for the call.
+// NCCL 2.28, src/graph/tuning.cc, ncclTunerConstantsDefaults: seconds of the ring algorithm with the Simple
+// protocol, for a step over NVLink, for a step over the network, and for the call.
 constexpr double kNvlinkStep = 3.4e-6, kNetworkStep = 14e-6, kCall = 8.4e-6;
 
 void check_link(const char* name, const Link& link) {

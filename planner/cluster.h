@@ -17,26 +17,27 @@ struct Link {
   double message(double bytes) const { return latency + busy(bytes); }
 };
 
-/// Nodes with a number of ranks each, numbered node by node.
+/// Nodes with the same number of ranks each. Ranks are numbered node by node.
 struct Cluster {
   std::string name;
   std::int64_t ranks_per_node = 1;
   Link intra_node;     ///< out of a rank, to the other ranks of its node
   Link inter_node;     ///< out of a node, to the other nodes: all its adapters together
-  double call = 0;     ///< seconds that a collective takes before its first byte moves
+  double call = 0;     ///< seconds before the first byte of a collective moves
   std::string source;  ///< the source of the constants
 
+  /// The number of nodes for this many ranks.
   std::int64_t nodes(std::int64_t ranks) const;
 };
 
 /// Throws Error for sizes, latencies and bandwidths out of range.
 void check_cluster(const Cluster& cluster);
-/// Throws Error unless the ranks are part of one node, or fill whole nodes.
+/// Throws Error unless the ranks are part of one node or fill whole nodes.
 void check_ranks(const Cluster& cluster, std::int64_t ranks);
 
-/// Clusters whose constants are published; docs/planner.md has the sources, `source` a short form.
+/// Clusters with published constants. docs/planner.md lists the sources, `source` a short form.
 const std::vector<Cluster>& cluster_presets();
-/// Throws Error that lists the presets for a name that is not among them.
+/// The preset of that name. Throws Error that lists the presets if there is none.
 const Cluster& cluster_preset(const std::string& name);
 
 }  // namespace ringtape::planner

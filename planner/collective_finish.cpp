@@ -10,7 +10,7 @@
 namespace ringtape::planner {
 namespace {
 
-/// A place numbers members over several rounds of the circle: place -1 is the last member, one round earlier.
+/// Places number the members over several rounds of the ring: place -1 is the last member, one round earlier.
 class RingFinish {
  public:
   RingFinish(const Cluster& cluster, const Circle& circle, std::int64_t steps, double chunk)
@@ -30,11 +30,11 @@ class RingFinish {
 
   void run(std::vector<double>& times) const {
     const std::vector<double> begins = begins_of_places(times);
-    std::vector<std::int64_t> window;  // places by falling time; the latest time is at `front`
+    std::vector<std::int64_t> window;  // places in descending order of time, from `front` on
     std::size_t front = 0;
-    std::int64_t next = -steps_;  // place that enters next
+    std::int64_t next = -steps_;  // the place that enters next
     const auto steps = static_cast<double>(steps_);
-    double recent = -INFINITY;  // of the members since the last whose link is the slowest
+    double recent = -INFINITY;  // of the members after the last one with the slowest link
     std::int64_t last_slow = -1;
     while (!is_slow_[static_cast<std::size_t>(last_slow + circle_.size)]) --last_slow;
     for (std::int64_t place = last_slow + 1; place < 0; ++place) {
@@ -63,7 +63,8 @@ class RingFinish {
   }
 
  private:
-  /// For places -steps to the last member: when it calls, less the time of the messages from place 0 to it.
+  /// For places -steps to the last member: when the member calls, less the time of the messages from place 0
+  /// to it.
   std::vector<double> begins_of_places(const std::vector<double>& times) const {
     std::vector<double> begins(static_cast<std::size_t>(steps_ + circle_.size));
     double rounds = 0;

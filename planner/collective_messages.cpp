@@ -12,13 +12,13 @@ namespace {
 
 struct RingMember {
   Link link;              ///< to the next member
-  double free = 0;        ///< when all messages queued on the link have left
-  std::int64_t sent = 0;  ///< steps
+  double free = 0;        ///< when all messages queued on the link will have left
+  std::int64_t sent = 0;  ///< number of chunks
   std::int64_t received = 0;
   bool has_called = false;
 };
 
-/// A member sends its own chunk first, and then the chunks that it has received.
+/// A member first sends its own chunk, and then the chunks that it has received.
 void simulate_ring(const Cluster& cluster, const Circle& circle, std::int64_t steps, double chunk,
                    std::vector<double>& times) {
   struct Event {
@@ -84,7 +84,7 @@ class TreeSimulation {
     std::int32_t parent = -1;
     std::vector<std::int32_t> children;
     Link edge;                          ///< to and from the parent
-    double up_free = 0, down_free = 0;  ///< when the edge has carried all queued segments
+    double up_free = 0, down_free = 0;  ///< when the edge will have carried all queued segments
     std::int64_t arrived_up = 0;        ///< segments of this rank that have reached the parent
     std::int64_t sent_up = 0,
                  sent_down = 0;  ///< sums passed on to the parent, results passed on to the children
@@ -107,7 +107,7 @@ class TreeSimulation {
     }
   }
 
-  /// Sends up every segment that this rank and all of its children have.
+  /// Sends up every segment that this rank and all its children have.
   void pass_up(double now, std::int32_t number) {
     Rank& self = rank(number);
     if (!self.has_called) return;
@@ -123,7 +123,7 @@ class TreeSimulation {
     }
   }
 
-  /// This rank has the result of one more segment.
+  /// Called when this rank has the result of one more segment.
   void pass_down(double now, std::int32_t number) {
     double sent = now;
     for (std::int32_t child : rank(number).children) {

@@ -8,10 +8,10 @@
 /// Shared by the simulation of messages and the closed form: which rank sends which chunk to which rank.
 namespace ringtape::planner {
 
-/// Ranks first, first + stride, ... that send chunks to each other in a circle.
+/// A ring of ranks: first, first + stride, ..., each of which sends chunks to the next.
 struct Circle {
   std::int64_t first, stride, size;
-  double share;  ///< share of a node's link, where several circles use it
+  double share;  ///< share of a node's link, if several rings use it
 
   std::size_t rank(std::int64_t member) const { return static_cast<std::size_t>(first + member * stride); }
 
@@ -49,8 +49,8 @@ void for_each_ring(const Cluster& cluster, const CollectiveProblem& problem, Rin
   if (problem.kind != Collective::reduce_scatter) inside();
 }
 
-/// The tree of Algorithm::tree. Node 0 is the root; the first rank of each node is in the tree of nodes, and
-/// the others are a chain behind it.
+/// The tree of Algorithm::tree. The first ranks of the nodes form a binary tree with node 0 as its root; in
+/// each node the other ranks are a chain behind the first.
 struct TreeShape {
   /// -1 for rank 0; less than the rank for others.
   static std::int64_t parent(const Cluster& cluster, std::int64_t rank) {
@@ -58,8 +58,9 @@ struct TreeShape {
     const std::int64_t node = rank / cluster.ranks_per_node;
     return node == 0 ? -1 : (node - 1) / 2 * cluster.ranks_per_node;
   }
-  /// To and from the parent. A stream of the two trees has half of the data and a quarter of its port, which
-  /// is as all of the data and half of the port.
+  /// The link to and from the parent. A port carries four streams, up and down in two trees. A stream has
+  /// half of the data and a quarter of the port, which takes as long as all of the data with half of the
+  /// port.
   static Link edge(const Link& port) { return {port.latency, port.bandwidth / 2}; }
   static Link edge(const Cluster& cluster, std::int64_t rank) {
     return edge(rank % cluster.ranks_per_node != 0 ? cluster.intra_node : cluster.inter_node);

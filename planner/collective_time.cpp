@@ -23,12 +23,12 @@ double tree_time(const Cluster& cluster, const CollectiveProblem& problem) {
          (segments - 1) * slowest;
 }
 
-/// A ring inside of each node and a ring over the nodes, once.
+/// A ring inside each node and a ring over the nodes, once.
 double hierarchical_half(const Cluster& cluster, const CollectiveProblem& problem) {
   const std::int64_t nodes = cluster.nodes(problem.ranks);
   const std::int64_t local = std::min(problem.ranks, cluster.ranks_per_node);
   const double part = problem.bytes / static_cast<double>(local);
-  // The node's ranks share its link, each with a ring of its own.
+  // The ranks of a node share its link, as each has its own ring over the nodes.
   const Link share = {cluster.inter_node.latency, cluster.inter_node.bandwidth / static_cast<double>(local)};
   return static_cast<double>(local - 1) * cluster.intra_node.message(part) +
          static_cast<double>(nodes - 1) * share.message(part / static_cast<double>(nodes));
@@ -55,16 +55,16 @@ double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps,
 
   const double inside = cluster.intra_node.message(chunk), between = cluster.inter_node.message(chunk);
   const double wait = std::max(cluster.intra_node.busy(chunk), cluster.inter_node.busy(chunk));
-  // Of h messages one after the other, every local-th leaves its node.
+  // Of consecutive messages along the ring, every local-th leaves its node.
   const auto path = [&](std::int64_t messages) {
     const std::int64_t leave = between >= inside ? divide_up(messages, local) : messages / local;
     return static_cast<double>(leave) * between + static_cast<double>(messages - leave) * inside +
            static_cast<double>(steps - messages) * wait;
   };
-  // If the slowest link is inside of a node, the slowest path has all messages, or stays in its node where
-  // leaving it takes less time than waiting. If the slowest link is between nodes, the slowest path crosses
-  // either the most links that it can, or one, where the messages on the way to the next link take less than
-  // waiting.
+  // If the slowest link is inside a node, the slowest path either consists of messages only, or stays in its
+  // node because leaving the node takes less time than waiting. If the slowest link is between nodes, the
+  // slowest path crosses either as many of these links as possible, or only one, if the messages on the way
+  // to the next such link take less time than waiting.
   if (inside >= wait) return std::max(path(steps), path(std::min(steps, local - 1)));
   return std::max(path(1), path(1 + (steps - 1) / local * local));
 }

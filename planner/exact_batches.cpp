@@ -28,10 +28,10 @@ class Search {
     for (const BatchPart& part : given) asked_.*part.value = asked.*part.value;
   }
 
-  /// The same target with another value of `part`, where the other numbers that were given divide it.
+  /// The same target with another value of `part`, if the other given numbers divide it.
   void change(std::int64_t target, const BatchPart& part) { change(target, part, asked_); }
 
-  /// The same, with each other number reduced to its greatest common divisor with the target.
+  /// The same, with each other given number reduced to its greatest common divisor with the target.
   void change_all(std::int64_t target, const BatchPart& part) {
     BatchShape shape;
     for (const BatchPart& other : given_) {

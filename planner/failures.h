@@ -7,7 +7,7 @@ namespace ringtape::planner {
 /// A run that fails from time to time and resumes from its last checkpoint. Failures are a Poisson process.
 /// All times in seconds.
 struct FailureModel {
-  double mtbf = 0;        ///< M: mean time between failures, of the whole run
+  double mtbf = 0;        ///< M: mean time between failures of the whole run
   double checkpoint = 0;  ///< d: how long training stops to write a checkpoint
   double restart = 0;     ///< R: from a failure until training resumes
 };
@@ -20,7 +20,7 @@ double young_interval(const FailureModel& model);
 /// optimum checkpoint interval for restart dumps", 2006).
 double daly_interval(const FailureModel& model);
 
-/// The share of the time spent on training whose results are kept, with a checkpoint after each `interval`
+/// The share of the time spent on training whose results are kept, with a checkpoint after every `interval`
 /// seconds of training: interval / (M e^(R/M) (e^((interval + d) / M) - 1)) (Daly, 2006).
 double goodput(const FailureModel& model, double interval);
 

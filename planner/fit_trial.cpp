@@ -32,12 +32,12 @@ std::shared_ptr<Module> make_model(const TrialModel& trial) {
   return mlp;
 }
 
-/// Uniform in [0, classes): as tokens and targets of training are spread over memory.
+/// Uniform in [0, classes), as the tokens and targets of training are spread over the embeddings' memory.
 Tensor random_classes(Shape shape, std::int64_t classes, DType dtype, Device device) {
   return to(rand(std::move(shape), DType::f32, device, 0, static_cast<double>(classes)), dtype);
 }
 
-/// Model, optimizer and data of an update, on the device.
+/// The model, optimizer and data of an update, on the device.
 class TrialRun {
  public:
   TrialRun(const TrialModel& trial, Device device, std::int64_t micro_batch)
@@ -55,7 +55,7 @@ class TrialRun {
     }
   }
 
-  /// Ends when the device has finished.
+  /// Returns when the device has finished.
   void update() {
     arena_.zero_grad();
     loss().backward();

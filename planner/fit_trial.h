@@ -12,16 +12,16 @@
 
 namespace ringtape::planner {
 
-/// An MLP, or a GPT, that is trained for a few updates to test whether it fits.
+/// An MLP or a GPT that is trained for a few updates to test whether it fits.
 struct TrialModel {
   std::vector<std::int64_t> sizes;      ///< of an MLP's layers
-  std::optional<Transformer> gpt = {};  ///< in place of them; a sample is a sequence
+  std::optional<Transformer> gpt = {};  ///< instead of an MLP; a sample is a sequence
   std::string optimizer = "adam";       ///< by its name in optim/registry.h, with the defaults there
   DType compute = DType::f32;
   std::int64_t recompute = 0;  ///< layers in a segment
 };
 
-/// Caps the memory of a device while it exists.
+/// Caps the memory of a device during its lifetime.
 class MemoryCap {
  public:
   MemoryCap(Device device, std::int64_t bytes);  ///< 0: no cap
@@ -33,9 +33,9 @@ class MemoryCap {
   Device device_;
 };
 
-/// Makes the model, its arena and optimizer, and runs an update on random data to measure the peak memory,
-/// then updates for the given seconds, at least one update, to measure the throughput. All memory is freed
-/// when this returns, also when it ran out, which is a result and not an error.
+/// Makes the model, its arena and optimizer, runs one update on random data to measure the peak memory, and
+/// then updates for the given seconds, at least one, to measure the throughput. All memory is freed when this
+/// returns, also after running out of memory, which is a result and not an error.
 FitTrial try_micro_batch(const TrialModel& model, Device device, std::int64_t micro_batch,
                          double seconds = 0.1);
 

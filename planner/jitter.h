@@ -25,9 +25,10 @@ JitterRequest::Shape jitter_shape_from_name(const std::string& name);
 /// Draws factors; equal seeds draw equal factors with every standard library.
 class Jitter {
  public:
-  /// Throws Error for a variation that is not 0 to 1.
+  /// Throws Error for a variation outside 0 to 1.
   explicit Jitter(const JitterRequest& request);
 
+  /// The next factor.
   double next();
 
  private:

@@ -7,15 +7,16 @@
 
 namespace ringtape::planner {
 
-/// A learning rate that suits one batch size, and a run with another batch size.
+/// The learning rate for one batch size, and a run with another batch size.
 struct RateRequest {
   double base_rate = 0;
   std::int64_t batch_size = 64;
   double epochs = 3;
-  ScheduleOptions schedule;  ///< as a Trainer takes it, with the base batch and the scaling rule
+  ScheduleOptions schedule;  ///< as for a Trainer, with the base batch and the scaling rule
   std::int64_t dataset = 0;  ///< samples in an epoch
 };
 
+/// The learning rate of the run, by both rules.
 struct RatePlan {
   double linear = 0;       ///< base rate x batch / base batch (Goyal et al., 2017)
   double square_root = 0;  ///< base rate x sqrt(batch / base batch) (Krizhevsky, 2014; You et al., 2020)
@@ -26,8 +27,8 @@ struct RatePlan {
 };
 
 /// Throws Error for sizes and rates out of range, a batch larger than the data, a run of more than ten
-/// million updates, and a warm-up that is longer than the run. A one-cycle schedule has its own warm-up, so
-/// "auto" means none there.
+/// million updates, and a warm-up that is not shorter than the run. A one-cycle schedule has its own warm-up,
+/// so "auto" means none there.
 RatePlan plan_rate(const RateRequest& request);
 
 /// The arithmetic, then the schedule as a table and as a chart.

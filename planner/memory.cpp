@@ -26,13 +26,13 @@ void add_workspace(MemoryPlan& plan, std::int64_t workspace) {
   plan.rows.push_back({"workspace", workspace, "as given"});
 }
 
-/// Elements of the weight and the bias of a layer, without padding.
+/// Elements of a layer's weight and bias, without padding.
 std::int64_t layer_elements(const MlpRequest& mlp, std::size_t layer) {
   const std::int64_t outputs = mlp.sizes[layer + 1];
   return product(mlp.sizes[layer], outputs) + (mlp.with_bias ? outputs : 0);
 }
 
-/// Elements of the parameters of the layers from number `first` on, without padding.
+/// Elements of the parameters from layer number `first` on, without padding.
 std::int64_t mlp_parameters(const MlpRequest& mlp, std::int64_t first) {
   std::int64_t sum = 0;
   for (auto i = static_cast<std::size_t>(first); i + 1 < mlp.sizes.size(); ++i) sum += layer_elements(mlp, i);

@@ -31,39 +31,40 @@ struct MemoryRequest {
   std::int64_t workspace = 0;  ///< bytes
 };
 
-/// An MLP as this framework trains it, by estimate_memory(), whose bytes equal the allocator's counts. The
-/// last `trained_layers` layers are trained.
+/// An MLP as this framework trains it: estimate_memory() of nn/memory_estimate.h, whose bytes equal the
+/// allocator's counts. The last `trained_layers` layers are trained.
 struct MlpRequest {
   std::vector<std::int64_t> sizes;
   bool with_bias = true;
-  std::optional<std::int64_t> trained_layers = {};  ///< all where not given
+  std::optional<std::int64_t> trained_layers = {};  ///< all if not given
   std::int64_t recompute = 0;                       ///< layers in a segment
 };
+/// Throws Error for sizes out of range.
 MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
 
-/// A GPT as this framework trains it (nn/gpt.h, attention in tiles), by estimate_memory() of
-/// nn/gpt_estimate.h.
+/// A GPT as this framework trains it (nn/gpt.h, attention in tiles): estimate_memory() of nn/gpt_estimate.h.
 struct GptRequest {
   Transformer model;
   std::int64_t recompute = 0;  ///< blocks in a segment
 };
+/// Throws Error for sizes out of range, and for inference.
 MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request);
 
-/// A transformer by formula; a share of its parameters, above 0 and up to 1, is trained.
+/// A transformer by formula. `trained_share`, above 0 and up to 1, of its parameters is trained.
 struct TransformerRequest {
   Transformer model;
   double trained_share = 1;
-  bool f32_gradients =
-      false;  ///< f32 gradients of a 16-bit model; else they have its dtype, as in the papers
+  bool f32_gradients = false;  ///< with a 16-bit model; else gradients have its dtype, as in the papers
   Recompute recompute = Recompute::none;
 };
+/// Throws Error for sizes out of range.
 MemoryPlan plan_memory(const TransformerRequest& transformer, const MemoryRequest& request);
 
 /// The state of a model with a known number of parameters, without activations.
 MemoryPlan plan_state(std::int64_t parameters, const TransformerRequest& transformer,
                       const MemoryRequest& request);
 
-/// The plan as a table for a person, and as an object for a script.
+/// The plan as a table, and as a JSON object for scripts.
 std::string memory_text(const MemoryPlan& plan);
 Json memory_json(const MemoryPlan& plan);
 

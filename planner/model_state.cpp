@@ -8,7 +8,7 @@
 namespace ringtape::planner {
 namespace {
 
-/// One row: `bytes_each` for each of `elements`, divided by `ranks` or, with 1, whole on each.
+/// A row of `bytes_each` for each of `elements`, divided by `ranks`; with 1 rank not divided.
 MemoryRow row(const std::string& name, std::int64_t bytes_each, std::int64_t elements, std::int64_t ranks,
               std::int64_t block) {
   const std::int64_t bytes = product(bytes_each, elements);
@@ -42,8 +42,8 @@ std::vector<MemoryRow> state_memory(const ModelState& model, const Sharding& sha
   const bool in_16_bits = model.compute_bytes == 2;
   std::vector<MemoryRow> rows;
   if (in_16_bits) {
-    // Only the optimizer's step reads the f32 values of trained parameters, so they are sharded with its
-    // state; f32 values of frozen parameters are not sharded.
+    // Only the optimizer's step reads the f32 values of trained parameters, so they are sharded with the
+    // optimizer state. f32 values of frozen parameters are not sharded.
     const std::int64_t frozen = model.frozen_in_f32 ? model.parameters - trained : 0;
     MemoryRow values = row("parameters in f32", 4, trained, from_stage(1), model.block);
     if (frozen > 0) {

@@ -8,7 +8,7 @@
 /// Whole numbers, as the planner computes and prints them.
 namespace ringtape::planner {
 
-/// Sizes are at most this: about 10^12, so that their products can be checked and shown.
+/// The largest size, about 10^12, so that products of sizes can be checked and printed.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
 
 /// A run has at most this many epochs.
@@ -17,17 +17,18 @@ constexpr double kMostEpochs = 1e6;
 /// a / b, rounded up, for a >= 0 and b > 0.
 std::int64_t divide_up(std::int64_t a, std::int64_t b);
 
-/// a * b for numbers of at least 0; throws Error for a product above 2^53, the largest whole number that JSON
-/// can hold exactly.
+/// a * b for numbers of at least 0. Throws Error for a product above 2^53, up to which a JSON number (a
+/// double) holds every whole number exactly.
 std::int64_t product(std::int64_t a, std::int64_t b);
 
 using ringtape::counted;
 using ringtape::grouped;
 
-/// "2.421 GiB": four digits, so that sums of what is printed hold.
+/// "2.421 GiB": with four digits, so that printed sums add up.
 std::string bytes_text(std::int64_t bytes);
 
-/// `updates` of an epoch, times the epochs, rounded up. Throws Error unless 0 < epochs <= kMostEpochs.
+/// The updates of this many epochs of `updates` each, rounded up. Throws Error unless
+/// 0 < epochs <= kMostEpochs.
 std::int64_t updates_of(double epochs, std::int64_t updates);
 
 /// Throws Error unless 1 <= size <= kLargestSize.

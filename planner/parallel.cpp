@@ -23,7 +23,7 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
-/// Two numbers whose product divides n.
+/// All pairs of numbers whose product divides n.
 std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of_divisors(std::int64_t n) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (const std::int64_t first : divisors(n)) {
@@ -32,7 +32,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of_divisors(std::int64_
   return pairs;
 }
 
-/// The seconds of a step: all micro-batches but the last are alike, so two numbers of them tell the rest.
+/// The seconds of a step. All micro-batches but the last take the same time, so the times of one and two
+/// micro-batches give the time of any number.
 StepTimes times_of(StepModel model, const Communicate& communicate) {
   const std::int64_t m = model.accumulation;
   const auto simulate = [&](std::int64_t accumulation) {
@@ -64,7 +65,7 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   plan.utilisation = of_model / (plan.step * request.flops * static_cast<double>(request.ranks));
 }
 
-/// The fixed value alone, or all to be searched.
+/// The fixed value alone, or else all values to be searched.
 template <class T>
 std::vector<T> values_of(const std::optional<T>& fixed, std::vector<T> searched) {
   return fixed ? std::vector<T>{*fixed} : searched;
@@ -82,7 +83,7 @@ std::vector<bool> sequence_of(const ParallelRequest& request, const MeshSizes& m
   return values_of(request.sequence, {false, true});
 }
 
-/// The ways of a mesh and ZeRO stage.
+/// The ways of a mesh and a ZeRO stage.
 std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes& mesh, int zero) {
   std::vector<ParallelWay> ways;
   const std::int64_t own = request.global_batch / mesh.data;  // samples of a rank
@@ -152,7 +153,8 @@ void check_request(const ParallelRequest& request) {
           product(34, std::max(request.model.vocabulary, product(request.model.layers, width))));
 }
 
-/// The fastest way of a mesh and stage that fits goes to the plans, or the reason why there is none.
+/// Adds the fastest way of a mesh and ZeRO stage that fits to the plans, or else the reason why there is
+/// none.
 void add_best(const ParallelRequest& request, const MeshSizes& mesh, int zero, ParallelPlans& all) {
   std::optional<ParallelPlan> best;
   std::int64_t least = 0;

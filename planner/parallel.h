@@ -11,34 +11,37 @@
 /// memory (nn/gpt_estimate.h), its traffic (parallel_traffic.h) and the time of a step (training_step.h).
 namespace ringtape::planner {
 
-/// Ways of a mesh and ZeRO stage that are not possible.
+/// A mesh and ZeRO stage of which no way is possible or fits.
 struct LeftOut {
   MeshSizes mesh;
   int zero = 0;
-  std::int64_t least_bytes = 0;  ///< of the way with the least memory, where that is the reason; else 0
+  std::int64_t least_bytes = 0;  ///< of the way with the least memory, if none fits; else 0
   std::string reason;
 };
 
+/// The result of the search.
 struct ParallelPlans {
-  std::vector<ParallelPlan> plans;  ///< of each mesh and ZeRO stage the fastest way that fits, by their time
+  std::vector<ParallelPlan> plans;  ///< the fastest way of each mesh and ZeRO stage that fits, by time
   std::vector<LeftOut> left_out;
-  std::int64_t ways = 0;  ///< that were computed
+  std::int64_t ways = 0;  ///< number of computed ways
 };
 
-/// Goes through all tensor x context x pipeline x data ranks, ZeRO stages, with and without resharding,
-/// sequence parallelism, recomputation of no or of each block, 1, 2 and 4 chunks a stage, and micro-batches
-/// of as many samples as divide a rank's; what the request fixes is not searched.
+/// Computes every division of the ranks into tensor x context x pipeline x data, with every ZeRO stage, with
+/// and without resharding and sequence parallelism, recomputing no block or each block, with 1, 2 and 4
+/// chunks a stage, and every micro-batch that divides a rank's samples. Values that the request fixes are not
+/// searched.
 ///
-/// The time is that of step_of(), with data-parallel collectives that overlap as in simulate_steps().
+/// The time of a step is that of step_of(), with data-parallel collectives that overlap as in
+/// simulate_steps().
 ///
-/// Neighbouring ranks differ in the tensor dimension, then in context, data and pipeline (dist/mesh.h); lines
-/// of ranks that leave a node at the same time share its adapters.
+/// Neighbouring ranks differ in the tensor dimension first, then in context, data and pipeline (dist/mesh.h).
+/// Groups of ranks whose messages leave a node at the same time share its adapters.
 ///
-/// Throws Error for sizes out of range, for ranks that do not fill nodes, and where nothing fits, with the
-/// least memory that any way would take.
+/// Throws Error for sizes out of range, for ranks that do not fill nodes, and if nothing fits, with the least
+/// memory of all ways.
 ParallelPlans plan_parallel(const ParallelRequest& request);
 
-/// The first `most` plans as a table, all of the first, and why others are left out.
+/// The first `most` plans as a table, the details of the first, and why others are left out.
 std::string parallel_text(const ParallelRequest& request, const ParallelPlans& plans, std::int64_t most);
 Json parallel_json(const ParallelRequest& request, const ParallelPlans& plans);
 

@@ -21,7 +21,7 @@ void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std:
   add_in_all(counts, operation, calls, calls * bytes_of_each);
 }
 
-/// What one rank of an update has.
+/// The sizes of one rank's update.
 struct Sizes {
   explicit Sizes(const ParallelUpdate& update)
       : gpt(update.gpt),
@@ -55,8 +55,8 @@ struct Sizes {
   ArenaLayout layout;
 };
 
-/// The gradients that sequence parallelism adds up: of parameters that all tensor ranks have, as far as this
-/// rank keeps them, tile by tile (ParameterArena::sum_parts_of_gradients()).
+/// The gradients that sequence parallelism sums: those of parameters that all tensor ranks have, as far as
+/// this rank keeps them, tile by tile (ParameterArena::sum_parts_of_gradients()).
 void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
   const int ranks = s.stage > 0 ? s.gpt.sharding.world_size : 1, rank = s.stage > 0 ? s.gpt.sharding.rank : 0;
   const std::vector<ShardSlice> slices = slices_of_rank(s.layout.buckets, rank, ranks);
@@ -78,12 +78,12 @@ CollectiveCounts tensor_traffic(const Sizes& s) {
   CollectiveCounts counts{};
   if (s.gpt.part.tensor == 1) return counts;
   const std::int64_t k = s.micro_batches;
-  // Borders out of the divided layers add up in forward, those into them in backward.
+  // Borders out of the divided layers reduce in forward, borders into them in backward.
   const std::int64_t into_block = s.gpt.model.mlp == MlpKind::swiglu ? 3 : 2;
   const std::int64_t out = 2 * s.blocks + (s.first ? 1 : 0), out_again = 2 * s.recomputed;
   const std::int64_t into = into_block * s.blocks + (s.last ? 1 : 0), into_again = into_block * s.recomputed;
   if (s.gpt.part.sequence) {
-    // Each adds up in one direction and gathers in the other.
+    // Each border reduces in one direction and gathers in the other.
     add(counts, Operation::reduce_scatter, k * (out + out_again + into), s.stream_bytes);
     add(counts, Operation::all_gather, k * (into + into_again + out), s.stream_bytes);
     add_sums_of_parts(s, counts);
@@ -94,12 +94,13 @@ CollectiveCounts tensor_traffic(const Sizes& s) {
   return counts;
 }
 
-/// How often an update gathers the bucket that begins with this parameter.
+/// How often an update gathers the bucket that begins with parameter `first`.
 std::int64_t gathers_of(const Sizes& s, const GptParameter& first) {
   const bool is_freed = s.gpt.sharding.reshard_after_forward;
   if (s.stage < 3) return 1;
   if (first.block >= 0 || s.last) return (is_freed ? 2 : 1) * s.micro_batches;
-  // The backward of embeddings reads none: without resharding they stay from a forward to the next backward.
+  // The backward of embeddings reads no values: without resharding they stay from a forward to the next
+  // backward.
   if (is_freed) return s.micro_batches;
   const GptPart& part = s.gpt.part;
   const auto kind = part.chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;

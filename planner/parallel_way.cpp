@@ -15,12 +15,12 @@
 namespace ringtape::planner {
 namespace {
 
-/// Whether ranks are a part of a node or whole nodes, as collective_time() knows them.
+/// Whether ranks are part of a node or fill whole nodes, as collective_time() requires.
 bool fills_nodes(const Cluster& cluster, std::int64_t ranks) {
   return ranks <= cluster.ranks_per_node || ranks % cluster.ranks_per_node == 0;
 }
 
-/// Micro-batches that a stage has at a time.
+/// Micro-batches that a stage has in flight.
 double in_flight(const ParallelWay& way, int stage) {
   const int stages = way.mesh.pipeline, chunks = static_cast<int>(way.chunks);
   // More micro-batches than fill the pipeline change nothing.
@@ -29,7 +29,7 @@ double in_flight(const ParallelWay& way, int stage) {
   return micro_batches_in_flight(kind, {stages, micro_batches, chunks}, stage);
 }
 
-/// A rank of one stage.
+/// The memory problem of a rank of this stage.
 GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& way, int stage) {
   return {.model = request.model,
           .sequences = way.micro_batch,
@@ -111,7 +111,7 @@ double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
 }
 
 double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
-  // Of a pipeline's line only two ranks add up, whatever its length.
+  // Of the pipeline's group only two ranks reduce, whatever its size.
   return bytes_sent(traffic.data, way.mesh.data_and_context()) + bytes_sent(traffic.tensor, way.mesh.tensor) +
          bytes_sent(traffic.context, way.mesh.context) + bytes_sent(traffic.pipeline, 2);
 }
@@ -147,8 +147,8 @@ int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
   return static_cast<int>(slowest - costs.begin());
 }
 
-/// The first and the last, and of the stages between with equal numbers of blocks the first, which has the
-/// most micro-batches in flight.
+/// The first and the last stage, and of the stages between with equal numbers of blocks the first, which has
+/// the most micro-batches in flight.
 std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, const ParallelWay& way) {
   const std::vector<std::int64_t> blocks =
       blocks_of_stages(request.model, way.mesh.pipeline, static_cast<int>(way.chunks));
@@ -161,15 +161,15 @@ std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, cons
   return stages;
 }
 
-/// Seconds of a micro-batch's forward and backward through `blocks` blocks, and through those whose forward
-/// is computed again, in which ranks of the ring wait for messages.
+/// Seconds in which ranks of the ring wait for messages, in a micro-batch's forward and backward through
+/// `blocks` blocks, of which `again` run their forward twice.
 double ring_seconds(const ParallelRequest& request, const ParallelWay& way, const CollectiveCount& messages,
                     double blocks, double again) {
   const double ranks = way.mesh.context;
   const double message =
       message_seconds(line_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
-  // The forward of a step: of a sample's 2 T (T + 1) C FLOPs (forward_flops()) the rank's part, for one
-  // shard.
+  // The attention of one step of the ring in forward: the rank's part, for one shard, of a sample's 2 T (T +
+  // 1) C FLOPs (forward_flops()).
   const auto tokens = static_cast<double>(request.model.context);
   const double attention = static_cast<double>(way.micro_batch) * 2 * tokens * (tokens + 1) *
                            static_cast<double>(request.model.width) /
@@ -216,7 +216,7 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const auto m = static_cast<double>(way.micro_batches);
   const double rate = request.flops * mesh.tensor * mesh.context / static_cast<double>(way.micro_batch);
   const StageCost cost = costs_of_stages(request, way)[static_cast<std::size_t>(slowest)];
-  // What is recomputed, of the blocks alone.
+  // Seconds of recomputation, which is only of blocks.
   const auto segments =
       way.recompute == 0 ? 1.0 : std::ceil(cost.block_count / static_cast<double>(way.recompute));
   const double again = cost.blocks / rate * (segments - 1) / segments;
@@ -235,9 +235,9 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   StepModel model;
   model.forward = cost.all() / rate;
   model.backward = 2 * model.forward + again;
-  model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // in forward, and as much in backward
+  model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // half in forward, half in backward
   model.bubble = bubble_of(way) * (model.forward + model.backward + 2 * model.exposed);
-  // The first stage and the last add up the gradients of tied embeddings, and the others wait for the loss.
+  // The first and the last stage sum the gradients of tied embeddings, and the others wait for the loss.
   Cluster first_and_last = stage_line;
   if (stage_line.ranks_per_node < mesh.pipeline) first_and_last.ranks_per_node = 1;
   const ParallelTraffic of_first = update_traffic(
@@ -305,14 +305,14 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
   if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||
       !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.data_and_context()))
-    return fmt::format("lines of ranks do not fill nodes of {}", node);
+    return fmt::format("groups of ranks do not fill nodes of {}", node);
   return "";
 }
 
 Cluster line_of_ranks(const Cluster& cluster, std::int64_t stride) {
   Cluster line = cluster;
   line.ranks_per_node = std::max<std::int64_t>(1, cluster.ranks_per_node / stride);
-  // Beside this line there are others in the node.
+  // Other groups in the node use the adapters too.
   line.inter_node.bandwidth /= static_cast<double>(std::min(stride, cluster.ranks_per_node));
   return line;
 }

@@ -23,7 +23,7 @@ void check_seconds(const char* name, double seconds) {
         kMostSeconds, seconds);
 }
 
-/// The mesh of this many ranks, and micro-batches.
+/// The mesh of this many ranks, with `accumulation` micro-batches.
 ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
   ScaleMesh mesh = *request.mesh;
   mesh.way.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
@@ -43,17 +43,17 @@ std::int64_t model_ranks(const ScaleRequest& request) {
   return request.mesh ? request.mesh->model_ranks() : 1;
 }
 
-/// Ranks that divide the parameters. The others reduce gradients: data x context.
+/// Ranks that divide the parameters. Gradients are reduced over the others, data x context.
 std::int64_t part_ranks(const ScaleRequest& request) {
   return request.mesh ? request.mesh->part_ranks() : 1;
 }
 
-/// The line of ranks that reduce gradients.
+/// The group of ranks that reduce gradients.
 Cluster mean_line(const ScaleRequest& request) {
   return request.mesh ? line_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
 }
 
-/// Seconds of a micro-batch.
+/// Seconds of a micro-batch's forward.
 double forward_by_flops(const ScaleRequest& request) {
   if (request.sample_flops)
     return *request.sample_flops * static_cast<double>(request.micro_batch) / request.flops;
@@ -119,7 +119,7 @@ void check_disturbances(const ScaleRequest& request) {
         "a run that fails needs checkpoints: how many seconds does one take?");
 }
 
-/// Checks the mesh of a number of ranks.
+/// Checks the mesh with this number of ranks.
 void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
   const std::int64_t of_model = request.mesh->model_ranks();
   check(ranks % of_model == 0,
@@ -187,7 +187,7 @@ CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, do
           .segment = static_cast<double>(request.segment)};
 }
 
-/// Messages of all steps, counted from the collectives that a step of one rank calls.
+/// The number of messages of all steps, counted from the collectives that a step of one rank calls.
 double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
   double messages = 0;
   const Cluster line = mean_line(request);
@@ -227,7 +227,7 @@ std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
   return divide_up(*request.global_batch, product(request.micro_batch, ranks / model_ranks(request)));
 }
 
-/// Seconds of one rank for a sample; of a model that ranks divide those of its FLOPs.
+/// Seconds of one rank for a sample; for a model that ranks divide, by its FLOPs.
 double seconds_of_a_sample(const ScaleRequest& request) {
   if (request.mesh) {
     const TransformerOptions& model = request.mesh->request.model;
@@ -278,7 +278,7 @@ Algorithm algorithm_used(const ScaleRequest& request, Algorithm algorithm) {
   return request.zero > 0 && algorithm == Algorithm::tree ? Algorithm::ring : algorithm;
 }
 
-/// Bytes that a step reduces at a time, on the most ranks.
+/// Bytes of each bucket that a step reduces, on the largest number of ranks.
 std::vector<double> buckets_of(const ScaleRequest& request) {
   const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
   return step_model(request, most, 1).buckets;
@@ -289,8 +289,8 @@ double largest_bucket(const ScaleRequest& request) {
   return *std::max_element(buckets.begin(), buckets.end());
 }
 
-/// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it must hold
-/// for all larger numbers too.
+/// The fewest ranks, up to `most`, for which `is_so` holds, among the ranks of one node and whole nodes. It
+/// must hold for all larger numbers too.
 template <class Predicate>
 std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
   const std::int64_t local = cluster.ranks_per_node;
@@ -342,7 +342,7 @@ ScaleVariant variant_of(const ScaleRequest& request, bool may_simulate) {
   return variant;
 }
 
-/// Larger buckets, where they differ, and the other algorithms, in closed form and without jitter.
+/// Larger buckets, if they differ, and the other algorithms, in closed form and without jitter.
 std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
   std::vector<ScaleVariant> others;
   ScaleRequest other = asked;
@@ -372,7 +372,7 @@ std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t mo
         "models of {} ranks lie across nodes of {}: expected a divisor or a multiple", model_ranks, local);
   check(model_ranks <= most, "a model of {}, but at most {}", counted(model_ranks, "rank"),
         counted(most, "rank"));
-  const std::int64_t unit = std::max(local, model_ranks);  // what more ranks than one node or model come in
+  const std::int64_t unit = std::max(local, model_ranks);  // one node, or one model
   const std::int64_t last = most <= unit ? most / model_ranks * model_ranks : most / unit * unit;
   std::vector<std::int64_t> ranks;
   for (std::int64_t n = model_ranks; n < std::min(unit, last); n *= 2) ranks.push_back(n);

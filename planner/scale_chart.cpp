@@ -24,7 +24,7 @@ struct Series {
   const char* style;
 };
 
-/// A chart of something over the number of ranks.
+/// A chart of a value over the number of ranks.
 struct Panel {
   svg::Axis x, y;
   svg::Plot plot;
@@ -57,7 +57,7 @@ struct Panel {
       if (at < y.low || at > y.high) continue;
       shown.emplace_back(plot.x(static_cast<double>(point.ranks)), plot.y(at));
     }
-    // A line of one point would not be seen.
+    // A line of one point would be invisible.
     if (shown.size() == 1) plot.canvas().circle(shown[0].first, shown[0].second, 4, style);
     if (shown.size() < 2) return;
     std::string path;
@@ -72,7 +72,7 @@ double throughput_of(const ScalePoint& point) {
   return point.throughput;
 }
 
-/// Rounding the batch up to whole micro-batches can make it a little more than 100.
+/// Rounding the batch up to whole micro-batches can make it slightly more than 100.
 double efficiency_percent(const ScalePoint& point) {
   return std::min(point.efficiency * 100, 100.0);
 }

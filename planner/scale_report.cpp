@@ -14,7 +14,7 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.4g} ms", seconds * 1e3);
 }
 
-/// In milliseconds; a rounding error beside 0 becomes 0.
+/// In milliseconds; a rounding error near 0 becomes 0.
 double in_ms(double seconds) {
   return std::abs(seconds) < 1e-9 ? 0 : seconds * 1e3;
 }

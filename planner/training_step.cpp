@@ -92,8 +92,8 @@ class Steps {
     wait_for(now_, wire_);
   }
 
-  /// After a step of stage 1 or 2 its values are gathered while the next forward computes with those that
-  /// have arrived; it goes through the buckets in the opposite order of backward.
+  /// After a step of stage 1 or 2 the values are gathered while the next forward computes with those that
+  /// have arrived. Forward goes through the buckets in the opposite order of backward.
   void forward_with_gathers() {
     wire_ = now_;
     if (!model_.overlap) {
@@ -116,7 +116,7 @@ class Steps {
     wait_for(now_, wire_);
   }
 
-  /// With `gathers` gathers each bucket's parameters, the next bucket while one computes, and with `reduces`
+  /// With `gathers`, gathers each bucket's parameters, the next bucket while one is computed; with `reduces`,
   /// reduces its gradients.
   void pass(const std::vector<double>& buckets, const std::vector<double>& shares, double seconds,
             bool gathers, bool reduces) {
@@ -139,7 +139,7 @@ class Steps {
     }
   }
 
-  /// A share of a pass on all ranks, with its communication within the model.
+  /// Computes a share of a pass on all ranks, including the communication within the model.
   void compute_all(double seconds, double share) {
     for (std::size_t r = 0; r < ranks_; ++r) {
       compute(r, share * seconds * factors_[r]);
