@@ -191,6 +191,7 @@ Tensor GPT::next(const Tensor& tokens, KVCache& cache) {
         "GPT: expected at least one token for each of the cache's {} sequences, found {}", cache.batch(),
         describe(tokens));
   check(layers_->context() == nullptr, "GPT: next() is for a rank with all tokens of a sequence");
+  check(layers_->stages() == nullptr, "GPT: next() is for a rank with all blocks");
   check(!is_training(), "GPT: next() is for evaluation mode: call eval() first");
   check(cache.layers_.size() == blocks_.size(),
         "KVCache: made for another model: it has {} layers, expected {}", cache.layers_.size(),

@@ -19,12 +19,14 @@ MemoryRow row(const std::string& name, std::int64_t bytes_each, std::int64_t ele
 }
 
 MemoryRow bucket_row(const ModelState& model, const Sharding& sharding) {
-  if (model.trained == 0 || sharding.ranks == 1) return {"buckets", 0, "none"};
+  if (sharding.ranks == 1) return {"buckets", 0, "none"};
+  const std::int64_t layers = product(2 * model.compute_bytes, model.largest_layer);
+  if (model.trained == 0 && sharding.stage == 3) return {"buckets", layers, "2 layers' parameters"};
+  if (model.trained == 0) return {"buckets", 0, "none"};
   if (sharding.stage < 2) return {"buckets", 0, "none: gradients are reduced where they are"};
   const std::int64_t all_gradients = product(model.gradient_bytes, model.trained);
   const std::int64_t gradients = product(2, std::min(sharding.bucket_bytes, all_gradients));
   if (sharding.stage == 2) return {"buckets", gradients, "2 of gradients"};
-  const std::int64_t layers = product(2 * model.compute_bytes, model.largest_layer);
   return {"buckets", gradients + layers, "2 of gradients, 2 layers' parameters"};
 }
 

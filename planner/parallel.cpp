@@ -51,10 +51,10 @@ StepTimes times_of(StepModel model, const Communicate& communicate) {
 
 void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   const ParallelWay& way = plan.way;
-  const Cluster data_line = line_of_ranks(request.cluster, way.mesh.tensor);
+  const Cluster data_group = group_of_ranks(request.cluster, way.mesh.tensor);
   const Communicate communicate = [&](Collective kind, double bytes, std::vector<double>& times) {
     times[0] += collective_time(
-        data_line,
+        data_group,
         {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.data_and_context(), .bytes = bytes});
   };
   const StepTimes times = times_of(step_of(request, way), communicate);

@@ -91,7 +91,7 @@ std::int64_t sum_of(const std::vector<MemoryRow>& rows) {
 }
 
 /// Seconds of these calls, one after the other.
-double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
+double seconds_of(const Cluster& group, std::int64_t ranks, Algorithm algorithm,
                   const CollectiveCounts& counts) {
   double seconds = 0;
   const auto add = [&](Operation operation, Collective kind) {
@@ -102,7 +102,7 @@ double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
                                     .algorithm = algorithm,
                                     .ranks = ranks,
                                     .bytes = static_cast<double>(count.bytes) / calls};
-    seconds += calls * collective_time(line, problem);
+    seconds += calls * collective_time(group, problem);
   };
   add(Operation::all_reduce, Collective::all_reduce);
   add(Operation::reduce_scatter, Collective::reduce_scatter);
@@ -117,9 +117,9 @@ double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
 }
 
 /// Seconds of one message to the next of `ranks` ranks.
-double message_seconds(const Cluster& line, std::int64_t ranks, const CollectiveCount& messages) {
+double message_seconds(const Cluster& group, std::int64_t ranks, const CollectiveCount& messages) {
   if (messages.calls == 0) return 0;
-  const Link& link = line.ranks_per_node >= ranks ? line.intra_node : line.inter_node;
+  const Link& link = group.ranks_per_node >= ranks ? group.intra_node : group.inter_node;
   return link.message(static_cast<double>(messages.bytes) / static_cast<double>(messages.calls));
 }
 
@@ -167,7 +167,7 @@ double ring_seconds(const ParallelRequest& request, const ParallelWay& way, cons
                     double blocks, double again) {
   const double ranks = way.mesh.context;
   const double message =
-      message_seconds(line_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
+      message_seconds(group_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
   // The attention of one step of the ring in forward: the rank's part, for one shard, of a sample's 2 T (T +
   // 1) C FLOPs (forward_flops()).
   const auto tokens = static_cast<double>(request.model.context);
@@ -221,11 +221,11 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
       way.recompute == 0 ? 1.0 : std::ceil(cost.block_count / static_cast<double>(way.recompute));
   const double again = cost.blocks / rate * (segments - 1) / segments;
 
-  const Cluster tensor_line = line_of_ranks(request.cluster, 1);
+  const Cluster tensor_group = group_of_ranks(request.cluster, 1);
   const Cluster stage_line =
-      line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data_and_context());
+      group_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data_and_context());
   const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
-  const double in_layers = seconds_of(tensor_line, mesh.tensor, request.algorithm, traffic.tensor);
+  const double in_layers = seconds_of(tensor_group, mesh.tensor, request.algorithm, traffic.tensor);
   const double in_pipeline =
       static_cast<double>(messages.calls) * message_seconds(stage_line, mesh.pipeline, messages);
   const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(Operation::exchange)];
@@ -304,17 +304,17 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.data_and_context();
   const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
   if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||
-      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.data_and_context()))
+      !fills_nodes(group_of_ranks(request.cluster, mesh.tensor), mesh.data_and_context()))
     return fmt::format("groups of ranks do not fill nodes of {}", node);
   return "";
 }
 
-Cluster line_of_ranks(const Cluster& cluster, std::int64_t stride) {
-  Cluster line = cluster;
-  line.ranks_per_node = std::max<std::int64_t>(1, cluster.ranks_per_node / stride);
+Cluster group_of_ranks(const Cluster& cluster, std::int64_t stride) {
+  Cluster group = cluster;
+  group.ranks_per_node = std::max<std::int64_t>(1, cluster.ranks_per_node / stride);
   // Other groups in the node use the adapters too.
-  line.inter_node.bandwidth /= static_cast<double>(std::min(stride, cluster.ranks_per_node));
-  return line;
+  group.inter_node.bandwidth /= static_cast<double>(std::min(stride, cluster.ranks_per_node));
+  return group;
 }
 
 }  // namespace ringtape::planner

@@ -85,7 +85,7 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 /// the attention to one shard hides the message with the next shard, as far as it takes as long; in backward
 /// the gradients are sent after it. If the group of stages spans nodes, all its messages count as inter-node,
 /// since the slowest are. The pipeline adds bubble_of() micro-batches. Buckets are reduced over the group of
-/// data x context ranks, line_of_ranks(cluster, tensor ranks).
+/// data x context ranks, group_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// Why a mesh is not possible with these ranks, heads, layers, nodes and fixed values; empty if it is
@@ -99,6 +99,6 @@ bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh);
 
 /// A group of ranks that are `stride` ranks apart, as its own cluster: with fewer ranks in a node, and their
 /// share of the node's adapters.
-Cluster line_of_ranks(const Cluster& cluster, std::int64_t stride);
+Cluster group_of_ranks(const Cluster& cluster, std::int64_t stride);
 
 }  // namespace ringtape::planner

@@ -49,8 +49,8 @@ std::int64_t part_ranks(const ScaleRequest& request) {
 }
 
 /// The group of ranks that reduce gradients.
-Cluster mean_line(const ScaleRequest& request) {
-  return request.mesh ? line_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
+Cluster mean_group(const ScaleRequest& request) {
+  return request.mesh ? group_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
 }
 
 /// Seconds of a micro-batch's forward.
@@ -137,8 +137,8 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(mesh.way.chunks, "chunk"));
   check(reason_against(mesh.request, mesh.way.mesh).empty(), "{}: {}", counted(ranks, "rank"),
         reason_against(mesh.request, mesh.way.mesh));
-  const std::int64_t line = mesh.way.mesh.tensor * context, node = request.cluster.ranks_per_node;
-  check(context == 1 || node % line == 0 || line % node == 0,
+  const std::int64_t group = mesh.way.mesh.tensor * context, node = request.cluster.ranks_per_node;
+  check(context == 1 || node % group == 0 || group % node == 0,
         "{} tensor{} ranks lie across nodes of {}: expected a divisor or a multiple", mesh.way.mesh.tensor,
         mesh.context_text(), node);
 }
@@ -190,25 +190,25 @@ CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, do
 /// The number of messages of all steps, counted from the collectives that a step of one rank calls.
 double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
   double messages = 0;
-  const Cluster line = mean_line(request);
+  const Cluster group = mean_group(request);
   simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
-    messages += message_count(line, collective_of(request, kind, bytes, ranks));
+    messages += message_count(group, collective_of(request, kind, bytes, ranks));
   });
   return messages * static_cast<double>(request.steps);
 }
 
 Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
-  return [&request, line = mean_line(request), ranks, by_messages](Collective kind, double bytes,
-                                                                   std::vector<double>& times) {
+  return [&request, group = mean_group(request), ranks, by_messages](Collective kind, double bytes,
+                                                                     std::vector<double>& times) {
     const CollectiveProblem problem = collective_of(request, kind, bytes, ranks);
     if (by_messages) {
-      simulate_collective(line, problem, times);
+      simulate_collective(group, problem, times);
       return;
     }
     if (std::ssize(times) == ranks) {
-      finish_collective(line, problem, times);
+      finish_collective(group, problem, times);
     } else {
-      times[0] += collective_time(line, problem);  // the same time for all of them
+      times[0] += collective_time(group, problem);  // the same time for all of them
     }
   };
 }
@@ -312,7 +312,7 @@ void find_limits(ScaleRequest request, ScaleVariant& variant) {
   request.steps = 1;
   const std::int64_t of_model = model_ranks(request), most = most_with_work(request) / of_model;
   const std::int64_t context = of_model / part_ranks(request);
-  const Cluster line = mean_line(request), models = line_of_ranks(line, context);
+  const Cluster group = mean_group(request), models = group_of_ranks(group, context);
   variant.exposed_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
     const ScalePoint point = point_of(request, data_ranks * of_model, false);
     return point.times.exposed > ScaleVariant::kHidden * point.times.step;
@@ -321,7 +321,7 @@ void find_limits(ScaleRequest request, ScaleVariant& variant) {
   variant.latency_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
     const CollectiveProblem problem =
         collective_of(request, reduction_of(request.zero), bytes, data_ranks * context);
-    return 2 * collective_latency(line, problem) > collective_time(line, problem);
+    return 2 * collective_latency(group, problem) > collective_time(group, problem);
   });
   for (std::optional<std::int64_t>* const ranks : {&variant.exposed_from, &variant.latency_from}) {
     if (*ranks) **ranks *= of_model;

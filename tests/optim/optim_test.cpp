@@ -38,8 +38,9 @@ TEST_CASE("optimizers refuse invalid settings by name", "[optim]") {
     CHECK_THROWS_WITH(Adam(arena, {.beta1 = bad}), ContainsSubstring("betas must be in [0, 1)"));
     CHECK_THROWS_WITH(Adam(arena, {.beta2 = bad}), ContainsSubstring("betas must be in [0, 1)"));
   }
-  CHECK_THROWS_WITH(Adam(arena, {.eps = 0}), ContainsSubstring("eps must be positive"));
+  CHECK_THROWS_WITH(Adam(arena, {.eps = 0}), ContainsSubstring("eps must be finite and positive"));
   CHECK_THROWS_WITH(Adam(arena, {.eps = std::nan("")}), ContainsSubstring("eps"));
+  CHECK_THROWS_WITH(Adam(arena, {.eps = INFINITY}), ContainsSubstring("eps must be finite"));
   for (const double bad : {0.0, -1.0, std::nan("")}) {
     CHECK_THROWS_WITH(clip_grad_norm(arena, bad), ContainsSubstring("max_norm must be above 0"));
     CHECK_THROWS_WITH(clip_grad_norm(arena, 1, {.norm_type = bad}),

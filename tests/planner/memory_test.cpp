@@ -67,6 +67,11 @@ TEST_CASE("what each ZeRO stage divides", "[planner]") {
   in_f32.compute_bytes = 4;
   CHECK(bytes_of(state_memory(in_f32, {.stage = 2, .ranks = 4}), "parameters") == 4004);
   CHECK(bytes_of(state_memory(in_f32, {.stage = 3, .ranks = 4}), "parameters") == 1001);
+  // Inference has no gradients, but gathers layers.
+  ModelState inference = model;
+  inference.trained = 0;
+  CHECK(bytes_of(state_memory(inference, {.stage = 3, .ranks = 4}), "buckets") == 2 * 100 * 2);
+  CHECK(bytes_of(state_memory(inference, {.stage = 2, .ranks = 4}), "buckets") == 0);
   // On one rank a stage changes nothing.
   CHECK(sum(state_memory(model, {.stage = 3, .ranks = 1})) == sum(state_memory(model, {})));
 }

@@ -316,11 +316,11 @@ TEST_CASE("plan parallel: the fastest come first, and meshes that are left out h
 
 TEST_CASE("plan parallel: lines of ranks have their share of a node's adapters", "[planner][parallel]") {
   const Cluster cluster = cluster_preset("h100-ndr");  // nodes of 8
-  CHECK(line_of_ranks(cluster, 1).ranks_per_node == 8);
-  CHECK(line_of_ranks(cluster, 2).ranks_per_node == 4);
-  CHECK(line_of_ranks(cluster, 2).inter_node.bandwidth == cluster.inter_node.bandwidth / 2);
-  CHECK(line_of_ranks(cluster, 32).ranks_per_node == 1);
-  CHECK(line_of_ranks(cluster, 32).inter_node.bandwidth == cluster.inter_node.bandwidth / 8);
+  CHECK(group_of_ranks(cluster, 1).ranks_per_node == 8);
+  CHECK(group_of_ranks(cluster, 2).ranks_per_node == 4);
+  CHECK(group_of_ranks(cluster, 2).inter_node.bandwidth == cluster.inter_node.bandwidth / 2);
+  CHECK(group_of_ranks(cluster, 32).ranks_per_node == 1);
+  CHECK(group_of_ranks(cluster, 32).inter_node.bandwidth == cluster.inter_node.bandwidth / 8);
 }
 
 TEST_CASE("plan parallel refuses invalid requests", "[planner][parallel]") {
