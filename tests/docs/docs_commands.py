@@ -5,7 +5,8 @@
 
 Commands are the lines of the ```sh blocks of README.md, CONTRIBUTING.md and docs/, and the lines that begin with "$ " in
 their blocks of output. Each page gets an empty folder where build/release/bin is that of BUILD_DIR, and benchmarks, docs,
-scripts and tests are copies. A command has to end with 0 within LIMIT seconds. A definition (name=value, or a function)
+scripts and tests are copies. A command has to end with 0 within LIMIT seconds. Of the commands in EXACT, whose output does not
+depend on the machine, the lines that the page shows ("..." stands for others) must be printed in that order. A definition (name=value, or a function)
 holds for the rest of its block. A command that cannot run unchanged has a row in TABLE. A command in running text, such as
 `build/release/bin/plan --help`, is not run: its program has to exist and to know the flags. The numbered lessons are left
 to tests/lessons, which runs their commands and compares the output.
@@ -25,6 +26,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+EXACT = re.compile(r"^plan |--show-mesh|--show-pipeline")
 LIMIT = 300  # seconds, for a busy machine; on an idle one, a command without a row should take at most 5
 
 
@@ -117,6 +119,7 @@ TABLE = {
 class Command:
     def __init__(self, page, line, text, definitions=()):
         self.page, self.line, self.text, self.definitions = page, line, text, definitions
+        self.shown = []  # lines of its output on the page
 
     def __str__(self):
         return f"{self.page.relative_to(ROOT)}:{self.line}: {self.text}"
@@ -147,11 +150,11 @@ def without_remark(line):
 def commands_of(page):
     """(commands of the blocks, commands in running text)"""
     blocks, inline = [], []
-    fence, definitions, text, first = None, [], "", 0
+    fence, definitions, text, first, shows = None, [], "", 0, False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip().startswith("```"):
             fence = line.strip()[3:] if fence is None else None
-            definitions, text = [], ""
+            definitions, text, shows = [], "", False
         elif fence is None:
             spans = re.findall(r"`((?:build/\w+/bin|benchmarks|scripts|tests)/[^`]+)`", line)
             inline += [Command(page, number, span) for span in spans]
@@ -165,7 +168,10 @@ def commands_of(page):
                 definitions = definitions + [text]
             elif text:
                 blocks.append(Command(page, first, text, definitions))
+                shows = True
             text = ""
+        elif shows and line not in ("", "..."):
+            blocks[-1].shown.append(line.rstrip())
     return blocks, inline
 
 
@@ -174,6 +180,15 @@ def row_of(command):
     for key in TABLE:
         if command.text == key or (key.endswith("*") and command.text.startswith(key[:-1])):
             return key
+    return None
+
+
+def not_printed(shown, output):
+    """None, or the first of the page's lines that is not in the output, after the lines before it."""
+    lines = iter(line.rstrip() for line in output.splitlines())
+    for text in shown:
+        if not any(line == text for line in lines):
+            return f"does not print '{text}' as the page shows. It prints\n{output[:4000]}"
     return None
 
 
@@ -193,6 +208,8 @@ def run(command, folder, arguments, flags=""):
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return f'took more than {limit} s. Give it a row in TABLE of tests/docs/docs_commands.py, say Short("--max-steps 2").'
+    if process.returncode == 0 and EXACT.search(command.text) and not flags:
+        return not_printed(command.shown, output)
     if process.returncode != 0:
         return (f"ended with {process.returncode}. Correct the page, or give the command a row in TABLE of "
                 f"tests/docs/docs_commands.py.\n{output[-1500:]}")

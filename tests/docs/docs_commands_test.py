@@ -56,6 +56,14 @@ class DocsCommands(unittest.TestCase):
         self.assertIn("0 passed, 0 failed", self.block("no_program", kind="cpp"))
         self.assertIn("1 passed, 0 failed", self.result("As `build/release/bin/app --size 3` shows."))
 
+    def test_output(self):
+        (self.root / "build/release/bin/plan").symlink_to(self.root / "build/release/bin/app")
+        (self.root / "build/release/bin/app").write_text("#!/bin/sh\nprintf 'one\\ntwo\\nthree\\n'\n")
+        self.assertIn("1 passed, 0 failed", self.block("$ plan 1", "one", "...", "three", kind=""))
+        self.assertIn("does not print 'two' as the page shows", self.block("$ plan 1", "three", "two", kind=""))
+        self.assertIn("does not print '4' as the page shows", self.block("$ plan 1", "one", "4", kind=""))
+        self.assertIn("1 passed, 0 failed", self.block("$ app 1", "4", kind=""))  # its output may depend on the machine
+
     def test_stale_commands(self):
         self.assertIn("README.md:2: no_program", self.block("no_program"))
         self.assertIn("ended with 1", self.block("app one", "grep two said"))
