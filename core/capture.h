@@ -6,19 +6,19 @@
 
 namespace ringtape {
 
-/// Whether this thread is capturing a CUDA graph (see Graph): the work it queues is then captured, and runs
-/// later, any number of times, without the host.
+/// True while this thread captures a CUDA graph (see Graph): the work that it queues does not run then, but
+/// becomes part of the graph.
 bool is_capturing();
 
-/// Throws Error in a thread that is capturing. Call it where the host would wait for the device, or pass it a
-/// value that a replay would not update; `what` names the function and its action.
+/// Throws Error if this thread is capturing. Call it before the host waits for the device, and before it
+/// passes the device a value that a replay would not update. `what` names the forbidden action.
 void forbid_in_capture(const char* what);
 
-/// Where this thread is capturing, notes the computation of a library's launch that it has just queued: the
-/// graph itself does not know it.
+/// If this thread is capturing, records the computation of a library call that it has just queued: the graph
+/// does not contain this information.
 void note_library_work(LibraryWork work);
 
-/// Marks this thread as capturing during its lifetime.
+/// This thread is capturing while a CaptureScope exists. Throws Error if it is capturing already.
 class CaptureScope {
  public:
   CaptureScope();

@@ -6,7 +6,7 @@
 
 namespace ringtape {
 
-/// Throws Error with the name of the call and CUDA's text for the code.
+/// Throws Error with the call and CUDA's message unless `code` is cudaSuccess.
 void check_cuda(cudaError_t code, const char* call);
 
 }  // namespace ringtape

@@ -27,7 +27,7 @@ std::string to_string(Device device);
 /// Number of GPUs this process can use; 0 in a build without CUDA and on a machine without a driver.
 int cuda_device_count();
 
-/// True where the device multiplies bf16 in hardware: a GPU of compute capability 8.0 or more, a CPU with
+/// True if the device multiplies bf16 in hardware: a GPU of compute capability 8.0 or higher, a CPU with
 /// AVX-512 BF16 (CPUs with AMX have it too).
 bool has_bf16_instructions(Device device);
 

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Element types. Kernels of both targets include this header, so it declares and defines no inline function.
+/// Element types. Kernels of both targets include this header, so it defines no inline functions.
 namespace ringtape {
 
-/// Element type of a tensor. f64 is for gradient checks on the CPU; a GPU keeps f64
-/// elements, such as an optimizer's norms, but has no operations on them.
+/// Element type of a tensor. f64 is for gradient checks on the CPU; a GPU can store f64 elements, such as an
+/// optimizer's norms, but the operations of autograd/ops.h do not compute with them there.
 enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8 };
 
 /// Brain float: the upper 16 bits of an f32 (8 exponent bits, 7 mantissa bits). Conversions: core/half.h.
@@ -24,7 +24,7 @@ struct float16 {
 std::size_t size_of(DType dtype);
 /// "f32", "bf16", ...
 const char* name_of(DType dtype);
-/// The dtype of that name; throws Error that lists the names otherwise.
+/// The dtype called `name`; throws Error that lists the names for any other text.
 DType dtype_from_name(const char* name);
 /// True for f32, f64, bf16 and f16.
 bool is_floating(DType dtype);

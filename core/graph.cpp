@@ -17,7 +17,7 @@ Graph::Graph(Device device, const std::function<void()>& work, std::vector<Graph
     : device_(device) {
   check(device.is_cuda(), "CUDA graph: {} has none, expected a GPU", to_string(device));
   const auto stream = static_cast<cudaStream_t>(Stream::current(device).native());
-  // Only this thread's calls count: another one may be prefetching batches.
+  // Only calls of this thread can break the capture: another thread may be prefetching batches.
   RINGTAPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   std::exception_ptr error;
   std::vector<LibraryWork> library_work;
@@ -33,7 +33,7 @@ Graph::Graph(Device device, const std::function<void()>& work, std::vector<Graph
   const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owned(graph,
                                                                  [](cudaGraph_t g) { cudaGraphDestroy(g); });
   if (error != nullptr) {
-    cudaGetLastError();  // the broken capture's; what broke it is `error`
+    cudaGetLastError();  // clears the error of the broken capture, whose cause is `error`
     std::rethrow_exception(error);
   }
   check_cuda(ended, "cudaStreamEndCapture");

@@ -10,7 +10,7 @@
 
 namespace ringtape {
 
-/// The free blocks of a GraphMemoryPool, by device and size. A block in use keeps them alive.
+/// The free blocks of a GraphMemoryPool, by device and size. A block in use keeps this object alive.
 class PoolBlocks : public std::enable_shared_from_this<PoolBlocks> {
  public:
   std::shared_ptr<void> take(Device device, std::size_t bytes, GraphMemoryPool::Allocate allocate) {

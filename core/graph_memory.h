@@ -10,9 +10,9 @@ namespace ringtape {
 class PoolBlocks;
 
 /// The memory pool of work that is repeated as a graph: in its scope, allocate() in this thread reuses a
-/// freed block of the requested size if there is one, and keeps new ones. So a replay with the same sizes
-/// allocates no new memory, and no other code gets its blocks in between. The blocks go back to the device's
-/// cache when this object and all tensors in them are gone.
+/// freed block of the requested size if there is one; new blocks too return to this pool when they are freed.
+/// So a replay with the same sizes allocates no new memory, and no other code gets its blocks in between. The
+/// blocks go back to the device's cache when this object and all tensors in them are gone.
 class GraphMemoryPool {
  public:
   GraphMemoryPool();
@@ -28,8 +28,8 @@ class GraphMemoryPool {
     std::shared_ptr<PoolBlocks> previous_;
   };
 
-  /// For allocate(): a block from this thread's open scope, which allocates new ones by `allocate`; without
-  /// an open scope the result of `allocate`.
+  /// For allocate(): a block of the pool whose scope is open in this thread; if that has no free one, or
+  /// without an open scope, a new one from `allocate`.
   using Allocate = std::shared_ptr<void> (*)(Device device, std::size_t bytes);
   static std::shared_ptr<void> take(Device device, std::size_t bytes, Allocate allocate);
 

@@ -42,14 +42,14 @@ Edges edges_of(cudaGraph_t graph) {
   return edges;
 }
 
-/// The nodes with each behind those that it depends on; of several that could be next, the first in `nodes`.
+/// The nodes in topological order; of several that could be next, the first in `nodes`.
 std::vector<cudaGraphNode_t> in_order(const std::vector<cudaGraphNode_t>& nodes, const Edges& edges) {
   std::map<cudaGraphNode_t, std::size_t> waits_for;
   for (const auto& [before, after] : edges) ++waits_for[after];
   std::vector<cudaGraphNode_t> ordered, left = nodes;
   while (!left.empty()) {
     const auto next = std::find_if(left.begin(), left.end(), [&](auto node) { return waits_for[node] == 0; });
-    check(next != left.end(), "CUDA graph: its nodes depend on each other in a circle");
+    check(next != left.end(), "CUDA graph: the dependencies of its nodes form a cycle");
     for (const auto& [before, after] : edges) {
       if (before == *next) --waits_for[after];
     }

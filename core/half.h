@@ -4,9 +4,9 @@
 #include "core/target.h"
 
 /// Conversions between f32 and the two 16-bit formats, rounding to nearest, ties to even, as IEEE 754
-/// hardware does. Uses the GPU's instructions where it has them, integer arithmetic elsewhere; the results
-/// are the same bits, except those of NaN. NaN stays NaN (quiet), overflow becomes infinity, f16 subnormals
-/// are kept.
+/// hardware does. They use the GPU's instructions where it has them, and compute on the bits elsewhere; the
+/// results are the same bits, except those of NaN. NaN stays NaN (quiet in 16 bits), overflow becomes
+/// infinity, f16 subnormals are kept.
 namespace ringtape::RINGTAPE_TARGET {
 
 RINGTAPE_HOST_DEVICE inline std::uint32_t float_bits(float value) {

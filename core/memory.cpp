@@ -216,8 +216,8 @@ class CudaPool final : public Pool {
     freed_.emplace_back(block, stream);
     std::erase_if(freed_, [](const auto& freed) { return free_now(freed.first, freed.second); });
   }
-  /// False during a capture by this thread, or of this stream by another: the free would be part of the
-  /// graph.
+  /// False while this thread is capturing, or another thread is capturing this stream: the free would become
+  /// part of the graph.
   static bool free_now(void* block, void* stream) {
     if (is_captured(stream)) return false;
     drop_error(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)));  // may fail at process exit
@@ -240,7 +240,7 @@ class CudaPool final : public Pool {
     stats_.reserved = bytes;
   }
   cudaMemPool_t pool_;
-  std::vector<std::pair<void*, void*>> freed_;  // blocks and their streams, which are captured
+  std::vector<std::pair<void*, void*>> freed_;  // waiting for the end of a capture: blocks and their streams
 };
 #endif
 
@@ -332,7 +332,7 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes, [[maybe_unused]] Device
     const cudaError_t code = cudaMallocHost(&block, bytes);
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw OutOfMemoryError(fmt::format("out of pinned host memory: {} bytes asked for", bytes));
+      throw OutOfMemoryError(fmt::format("out of pinned host memory: {} bytes requested", bytes));
     }
     check_cuda(code, "cudaMallocHost");
     return {block, [](void* address) { drop_error(cudaFreeHost(address)); }};

@@ -38,7 +38,7 @@ struct BytesByCategory {
   bool operator==(const BytesByCategory&) const = default;
 };
 
-/// allocate() in this thread counts for `category` until the scope ends; the innermost scope wins.
+/// Allocations of this thread count toward `category` until the scope ends; the innermost scope wins.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryCategory category);
@@ -52,12 +52,12 @@ class MemoryScope {
 
 /// Byte counters of one device.
 struct MemoryStats {
-  std::size_t live = 0;         ///< held by tensors now, each allocation rounded up to 256 bytes
-  std::size_t peak = 0;         ///< highest `live` since the start or reset_peak_memory()
+  std::size_t live = 0;  ///< allocated now, each block rounded up to 256 bytes, including a GraphMemoryPool's
+  std::size_t peak = 0;  ///< highest `live` since the start or reset_peak_memory()
   std::size_t reserved = 0;     ///< taken from the system: `live` plus memory cached for reuse
-  std::size_t allocations = 0;  ///< number of allocate() calls
+  std::size_t allocations = 0;  ///< allocate() calls, except those that a GraphMemoryPool served by reuse
   BytesByCategory live_by_category{};
-  BytesByCategory peak_by_category{};  ///< of `peak`: when the peak was first reached
+  BytesByCategory peak_by_category{};  ///< when `peak` was first reached
 };
 
 /// One allocation or release of memory.
@@ -96,13 +96,14 @@ class MemoryRecording {
 };
 
 /// Memory for `bytes` bytes on `device`, aligned to 256 bytes, not initialised. It goes back to the device's
-/// cache when the last pointer to it is destroyed; on CUDA both happen in the order of the stream that is
-/// current at the allocation (cudaMallocAsync): work on other streams that uses the memory must have been
-/// waited for before the release. Throws OutOfMemoryError that names the requested, live and allowed bytes.
+/// cache when the last pointer to it is destroyed. On CUDA both happen in the order of the stream that is
+/// current at the allocation (cudaMallocAsync): before the release, wait for work on other streams that uses
+/// the memory. Throws OutOfMemoryError that names the requested and the live bytes, and the limit or the
+/// reserved bytes.
 std::shared_ptr<void> allocate(Device device, std::size_t bytes);
 
-/// Host memory for copies to and from `device`: pinned (page-locked) for a GPU, so that they are
-/// asynchronous; ordinary aligned memory for the CPU. Not counted in memory_stats().
+/// Host memory for copies to and from `device`: pinned (page-locked) for a GPU, so that copies can be
+/// asynchronous; ordinary aligned memory for the CPU. Not counted in memory_stats(). Throws OutOfMemoryError.
 std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device);
 
 MemoryStats memory_stats(Device device);
@@ -117,13 +118,13 @@ std::size_t physical_memory(Device device);
 /// The largest possible number of live bytes: the limit if one is set, else physical_memory().
 std::size_t memory_capacity(Device device);
 
-/// Copies `bytes` bytes between any two devices, in the order of their current streams. Where one side is
-/// host memory the copy has finished when this returns.
+/// Copies `bytes` bytes between any two devices, in the order of their current streams. If one side is host
+/// memory, the copy has finished when this returns.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
-/// The same without waiting where host memory comes from allocate_pinned(); that memory must not change until
-/// the GPU's current stream has finished this copy. Nor must other host memory, which CUDA may read before
-/// the call returns, or later.
+/// The same without waiting if the host memory comes from allocate_pinned(). Host memory, pinned or not, must
+/// not be changed or freed until the GPU's current stream has finished the copy: CUDA may read it during the
+/// call or later.
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace ringtape

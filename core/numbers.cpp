@@ -21,8 +21,8 @@ std::string plain(double value, int digits) {
   return text.substr(0, exponent) + "e-" + text.substr(power);
 }
 
-/// The number of thousands (or 1024s) to divide `value` by, so that it is below the next unit even when
-/// rounded.
+/// Divides `value` by `factor` (1000 or 1024) until it is below the next unit even when rounded. Returns the
+/// number of divisions.
 std::size_t unit_of(double& value, double factor, std::size_t units) {
   std::size_t unit = 0;
   for (; std::fabs(value) >= factor * 0.9995 && unit + 1 < units; ++unit) value /= factor;

@@ -6,13 +6,13 @@
 /// Numbers formatted for people.
 namespace ringtape {
 
-/// The same value; a NaN without its sign, which has no meaning and would be printed as "-nan".
+/// `value`; a NaN loses its sign, which has no meaning and would be printed as "-nan".
 double without_nan_sign(double value);
 
 /// At most `digits` significant digits, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
 std::string short_number(double value, int digits = 3);
 
-/// "512 B", "1.5 KiB", "20.4 MiB": at most `digits` significant digits, or all of a whole number up to 1023.
+/// "512 B", "1.5 KiB", "20.4 MiB": at most `digits` significant digits, but 4 for numbers from 1000 on.
 std::string bytes_text(double bytes, int digits = 3);
 
 /// A number of bytes in MiB, 2^20 bytes.

@@ -4,9 +4,9 @@
 
 #include "core/target.h"
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): a bijection from a
-/// 128-bit counter and a 64-bit key to 128 random bits. Element i of a random tensor is word i % 4
-/// of counter offset + i / 4, so the CPU and the GPU, and any number of threads, give the same values.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): for each 64-bit key, a
+/// bijection from 128-bit counters to 128 random bits. Element i of a random tensor is word i % 4 of counter
+/// offset + i / 4, so the CPU and the GPU, and any number of threads, give the same values.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// The four 32-bit numbers of a counter.

@@ -19,9 +19,9 @@ struct Generator {
   }
 };
 
-/// The generator that operations use when none is given; one per thread, seed 0 at first.
+/// The generator that operations use when none is given: one per thread, with seed 0 at first.
 Generator& default_generator();
-/// Restarts default_generator() from `seed`.
+/// Restarts this thread's default_generator() from `seed`.
 void manual_seed(std::uint64_t seed);
 
 }  // namespace ringtape

@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// Sizes of a tensor's dimensions, outermost first; 0 to 4 dimensions, held inline. No dimension: a scalar,
-/// which has one element. A dimension may be 0.
+/// Sizes of a tensor's dimensions, outermost first; 0 to 4 dimensions, stored inline. Without dimensions it
+/// is a scalar, which has one element. A size may be 0.
 class Shape {
  public:
   static constexpr int kMaxDims = 4;
@@ -20,7 +20,8 @@ class Shape {
 
   int dims() const { return dims_; }
   std::int64_t elements() const;
-  /// Size of dimension `dim`; negative counts from the last, as in PyTorch. Throws Error when out of range.
+  /// Size of dimension `dim`; a negative `dim` counts from the last, as in PyTorch. Throws Error if it is out
+  /// of range.
   std::int64_t operator[](int dim) const;
   /// `dim` as a number from 0 to dims() - 1; throws Error that names `operation` when out of range.
   int normalize_dim(int dim, const char* operation) const;
@@ -29,9 +30,9 @@ class Shape {
   const std::int64_t* end() const { return sizes_.data() + dims_; }
   bool operator==(const Shape& other) const;
 
-  /// A copy with dimension `dim` set to `size`, removed, or inserted before `dim`. inserted() takes a `dim`
-  /// from 0 to dims(), the others also count from the last. Throw Error when out of range, and for a fifth
-  /// dimension.
+  /// A copy with dimension `dim` set to `size`, with it removed, or with a dimension of size `size` inserted
+  /// before it. inserted() takes a `dim` from 0 to dims(); for the others it may also count from the last.
+  /// They throw Error for a `dim` out of range, and inserted() for a fifth dimension.
   Shape with(int dim, std::int64_t size) const;
   Shape without(int dim) const;
   Shape inserted(int dim, std::int64_t size) const;

@@ -9,8 +9,8 @@ namespace ringtape {
 /// targets include this header (see core/target.h).
 class Stream {
  public:
-  /// The stream that operations on `device` use in this thread: one non-blocking stream per GPU unless
-  /// StreamScope has set another.
+  /// The stream that operations on `device` use in this thread: one non-blocking stream per GPU unless a
+  /// StreamScope has set another. Makes a GPU the current device of this thread (cudaSetDevice).
   static Stream current(Device device);
   /// A new stream; on CUDA it exists until the process ends.
   static Stream create(Device device);
@@ -18,7 +18,7 @@ class Stream {
   Device device() const;
   /// The cudaStream_t, or null on the CPU.
   void* native() const;
-  /// Waits until all work queued so far has finished, and reports its errors.
+  /// Waits until all work queued so far has finished. Throws Error if it failed, or during a capture.
   void synchronize() const;
 
  private:

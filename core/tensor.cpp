@@ -50,8 +50,8 @@ void* Tensor::raw() const {
   check(defined(), "data of an undefined tensor");
   if (storage_->data == nullptr && storage_->bytes > 0) {
     check(storage_->arrive != nullptr,
-          "the elements of {} are not in memory: those of a parameter that ranks shard (ZeRO stage 3) are "
-          "only during a forward or backward of its unit",
+          "the elements of {} are not in memory: a parameter sharded by ZeRO stage 3 is there only during a "
+          "forward or backward of its unit",
           describe(*this));
     const auto arrive = storage_->arrive;  // a copy, as it clears itself
     arrive();

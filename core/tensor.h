@@ -14,15 +14,15 @@ namespace ringtape {
 
 struct AutogradMeta;  // the tape's data about a tensor: autograd/tape.h
 
-/// Memory of one or more tensors; `data` is null while it has been given back (ZeRO stage 3). `version`
-/// counts the in-place changes, so that backward detects that a saved value has been overwritten.
+/// Memory of one or more tensors. `data` is null while the memory is released (ZeRO stage 3). `version`
+/// counts in-place changes, by which backward detects that a saved value has been overwritten.
 struct Storage {
   std::shared_ptr<void> data;
   std::size_t bytes = 0;
   Device device;
   std::uint64_t version = 0;
-  /// Of memory that another rank's values are still arriving in, for which `data` is null: waits for them and
-  /// sets `data`. Null for none.
+  /// While an all-gather writes other ranks' values to this memory, `data` is null and this is set: it waits
+  /// for the all-gather and restores `data`. Otherwise null.
   std::function<void()> arrive;
 };
 
@@ -32,8 +32,8 @@ struct Storage {
 class Tensor {
  public:
   Tensor() = default;
-  /// Elements of `storage` from number `offset` on, counted in elements of `dtype`. Throws Error for elements
-  /// outside of the storage.
+  /// The elements of `storage` from number `offset` on, counted in elements of `dtype`. Throws Error if they
+  /// are not all inside of the storage.
   Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t offset = 0);
 
   bool defined() const { return storage_ != nullptr; }
@@ -46,6 +46,7 @@ class Tensor {
   Device device() const;
 
   /// Address of the first element, on the tensor's device. `data<T>()` checks that T is the tensor's dtype.
+  /// Throws Error for an undefined tensor, and for a parameter that ZeRO stage 3 has released.
   void* raw() const;
   template <class T>
   T* data() const {
@@ -53,9 +54,9 @@ class Tensor {
     return static_cast<T*>(raw());
   }
 
-  /// The elements from number `offset_elements` on, under a shape that may have fewer elements than this
-  /// tensor. Shares storage and is not recorded on the tape: operations on tensors with gradients use view()
-  /// of autograd/ops.h. Throws Error for an undefined tensor, and for elements outside of this one.
+  /// The elements from number `offset_elements` on, with a shape that may have fewer elements than this
+  /// tensor. Shares the storage and is not recorded on the tape: for tensors with gradients use view() of
+  /// autograd/ops.h. Throws Error for an undefined tensor, and for elements outside of this one.
   Tensor alias(Shape shape, std::int64_t offset_elements = 0) const;
   /// The same elements, detached from the tape: no gradient flows through the result.
   Tensor detach() const;
@@ -68,29 +69,31 @@ class Tensor {
     copy_to_host(values.data());
     return values;
   }
-  /// The elements as double, from any dtype, for tests and printing.
+  /// The elements as double, from any dtype, for tests and printing. Waits for the device.
   std::vector<double> to_doubles() const;
   /// The only element of a one-element tensor, as double. Waits for the device.
   double item() const;
 
-  /// Overwrites the elements with those of `source` (same shape and dtype, any device). Autograd does not see
-  /// it: gradients still go to what the old elements were computed from.
+  /// Overwrites the elements with those of `source` (same shape and dtype, any device). Not recorded on the
+  /// tape: gradients still flow to the tensors that the old elements were computed from.
   void copy_from(const Tensor& source);
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   std::int64_t offset() const { return offset_; }
-  /// Call it after an in-place change of elements.
+  /// Call it after every in-place change of the elements.
   void bump_version() const { ++storage_->version; }
 
   // ---- autograd (defined in autograd/tape.cpp) ----
   /// True when a gradient will be computed for this tensor.
   bool requires_grad() const;
-  /// Makes a tensor that no operation produced a leaf with (or without) a gradient; returns itself. Throws
-  /// Error for the result of a recorded operation, and for a gradient of another dtype than f32 and f64.
+  /// Makes a tensor that no recorded operation produced a leaf with (or without) a gradient; returns the
+  /// tensor itself. Throws Error for the result of a recorded operation, and for a gradient of a dtype other
+  /// than f32 and f64.
   Tensor& set_requires_grad(bool value);
   /// The gradient accumulated so far; undefined when there is none.
   Tensor grad() const;
-  /// Runs the tape in reverse from this scalar, adds into the leaves' gradients, and clears the tape.
+  /// Runs the current tape in reverse from this tensor of one element, adds to the gradients of the leaves,
+  /// and clears the tape. Throws Error as Tape::backward() does.
   void backward() const;
 
   std::shared_ptr<AutogradMeta> autograd;
@@ -107,8 +110,8 @@ class Tensor {
 
 /// A tensor whose elements are not initialised.
 Tensor empty(Shape shape, DType dtype = DType::f32, Device device = {});
-/// A tensor with these elements, row-major. Throws Error, beginning with `operation`, if their number is not
-/// the shape's.
+/// A tensor with these elements, row-major. Throws Error that begins with `operation` if the shape has
+/// another number of elements.
 template <class T>
 Tensor from_span(std::span<const T> values, Shape shape, Device device = {},
                  const char* operation = "from_span");
@@ -119,8 +122,9 @@ Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}
 /// A copy on `device`; the tensor itself if it is already there. Not recorded on the tape.
 Tensor copy_to(const Tensor& tensor, Device device);
 
-/// Elements in about PyTorch's format: rows in brackets, long dimensions shortened, four decimals (scientific
-/// where an element is below 1e-4 or from 1e8 on), then shape, dtype and device.
+/// The elements in a format like PyTorch's: rows in brackets, four decimals (scientific if a nonzero element
+/// is below 1e-4 or at least 1e8), then shape, dtype and device. Of a tensor with more than 1000 elements
+/// long dimensions are shortened.
 std::string to_string(const Tensor& tensor);
 /// "f32[64, 10] on cpu", for error texts.
 std::string describe(const Tensor& tensor);

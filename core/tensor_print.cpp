@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-constexpr std::int64_t kEdge = 3;          // elements shown at either end of a shortened dimension
+constexpr std::int64_t kEdge = 3;          // elements shown at each end of a shortened dimension
 constexpr std::int64_t kSummarise = 1000;  // tensors with more elements are shortened, as in PyTorch
 
 /// The format of all elements of one tensor, which are right-aligned.
@@ -19,7 +19,7 @@ struct Format {
   std::size_t width = 0;
 
   Format(const std::vector<double>& values, DType dtype) : is_float(is_floating(dtype)) {
-    double largest = 0, smallest = 0;  // the longest text is that of one of these, or "-inf"
+    double largest = 0, smallest = 0;  // one of these has the longest text, or it is "-inf"
     for (const double value : values) {
       if (!std::isfinite(value)) {
         width = 4;

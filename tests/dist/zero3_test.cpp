@@ -473,7 +473,7 @@ TEST_CASE("ZeRO 3: reading a parameter outside of its unit's forward is an error
   if (comm->size() == 1 || kSequences % comm->size() != 0) return;
   GptTrainer trainer(comm, {.stage = 3});
   CHECK_THAT(error_of([&] { trainer.model.parameter("h.0.ln_1.weight").to_doubles(); }),
-             ContainsSubstring("are not in memory: those of a parameter that ranks shard"));
+             ContainsSubstring("are not in memory: a parameter sharded by ZeRO stage 3"));
 }
 
 TEST_CASE("ZeRO 3: a model outlives its DataParallel, and another takes over", "[dist][zero]") {
