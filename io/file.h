@@ -38,11 +38,11 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 /// a power cut.
 void flush_folder(const std::filesystem::path& folder);
 
-/// A folder to write files into. Where there was none, it is made, with its parents, and removed again with
-/// everything in it unless keep() is called.
+/// A folder to write files into. If it does not exist, it is created, with its parents, and removed again
+/// with everything in it unless keep() is called.
 class NewFolder {
  public:
-  /// Throws Error when it cannot be made.
+  /// Throws Error when it cannot be created.
   explicit NewFolder(const std::filesystem::path& path);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -50,15 +50,17 @@ class NewFolder {
   void keep() { made_.clear(); }
 
  private:
-  std::filesystem::path made_;  // the outermost folder that was made; empty for none
+  std::filesystem::path made_;  // the outermost folder that was created; empty for none
 };
 
-/// Writes a file atomically: a reader sees the old or the whole new file, also after a crash or on a full
-/// disk: the bytes go to a temporary file in the same folder, which commit() flushes to the disk and renames.
-/// Without a commit() the temporary file is removed and an old file stays as it was.
+/// Writes a file atomically: a reader sees the old or the complete new file, even after a crash or with a
+/// full disk. The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
+/// renames. Without commit() the temporary file is removed and an old file stays unchanged. Every function
+/// throws Error that names the file and the reason.
 class AtomicFile {
  public:
-  /// Throws Error when the temporary file cannot be made, or when `path` is not a regular file.
+  /// Follows symbolic links. Throws Error when the temporary file cannot be created, or when `path` exists
+  /// and is not a regular file.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -67,8 +69,8 @@ class AtomicFile {
   void write(const void* from, std::size_t bytes);
   /// The CRC-32 of the bytes written so far.
   std::uint32_t checksum() const { return checksum_; }
-  /// Flushes the bytes to the disk, so that commit() has only the renaming left: for several files, all of
-  /// which are to be complete before the first takes its place.
+  /// Flushes the bytes to the disk, so that commit() only has to rename: for a set of files that must all be
+  /// complete before the first replaces its old version. No write() may follow.
   void finish();
   void commit();
 
@@ -82,7 +84,7 @@ class AtomicFile {
   std::uint32_t checksum_ = 0;
 };
 
-/// Writes `text` to a file, all of it or nothing: see AtomicFile.
+/// Writes `text` to a file atomically: see AtomicFile.
 void save_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace ringtape

@@ -10,7 +10,7 @@ namespace ringtape {
 
 namespace {
 
-/// The library's words are "[its id] where and what; last read: ...": between, where and what.
+/// The library's message is "[its id] where and what; last read: ...": the part "where and what".
 std::string where_and_what(const std::string& message) {
   const std::size_t id = message.find("] ");
   const std::size_t begin = id == std::string::npos ? 0 : id + 2;
@@ -19,7 +19,7 @@ std::string where_and_what(const std::string& message) {
 
 }  // namespace
 
-/// Builds a value from what the library's parser reports.
+/// Builds a value from the events of the library's parser.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonReader(const std::string& source) : source_(source) {}
@@ -83,7 +83,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   std::size_t values_ = 0;
 };
 
-/// A value as the library has it, to be written.
+/// Converts a value to the library's type, for writing.
 struct JsonText {
   static nlohmann::ordered_json of(const Json& value) {
     return std::visit(
@@ -118,7 +118,7 @@ void expect(bool holds, const char* expected, const Json& found) {
 }  // namespace
 
 Json Json::parse(std::string_view text, const std::string& source) {
-  // The library would take a zero byte for the end of the text and ignore the rest.
+  // The library would treat a zero byte as the end of the text and ignore the rest.
   const std::size_t zero = text.find('\0');
   check(zero == std::string_view::npos, "{}: is not valid JSON at its byte {}: a zero byte", source,
         zero + 1);

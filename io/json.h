@@ -14,14 +14,14 @@
 
 namespace ringtape {
 
-/// Thrown where a value is not of the kind that is asked for, or a member is missing.
+/// Thrown if a value is not of the requested kind, or if a member is missing.
 class JsonError : public Error {
  public:
   using Error::Error;
 };
 
-/// A JSON value (RFC 8259). Objects keep the order of their members. io/json.cpp alone includes the library
-/// that reads and writes the text, nlohmann-json, because that takes seconds to compile.
+/// A JSON value (RFC 8259). Objects keep the order of their members. Only io/json.cpp includes the library
+/// that parses and writes the text, nlohmann-json, which takes seconds to compile.
 class Json {
  public:
   using Array = std::vector<Json>;
@@ -43,16 +43,16 @@ class Json {
   /// An object: `Json{{"step", 1}, {"loss", 0.5}}`.
   Json(std::initializer_list<Object::value_type> members) : value_(Object(members)) {}
 
-  /// Reads a whole text. Throws Error, which begins with `source`, that says at which line and column it is
-  /// not JSON; also for a name that occurs twice in an object, for values nested deeper than kDeepest, and
-  /// for more than kMostValues of them, so that a hostile text cannot fill the stack or the memory.
+  /// Parses a whole text. Throws Error that begins with `source` for invalid JSON, with the position; for a
+  /// name that occurs twice in an object; for values nested deeper than kDeepest, and for more than
+  /// kMostValues of them, so that a hostile text cannot fill the stack or the memory.
   static Json parse(std::string_view text, const std::string& source = "JSON");
   static constexpr int kDeepest = 64;
   static constexpr std::size_t kMostValues = 10'000'000;
 
-  /// What dump() does with bytes in a string that are not UTF-8: throws Error, or writes U+FFFD for them.
+  /// What dump() does with bytes in a string that are not UTF-8: throw Error, or write U+FFFD for them.
   enum class InvalidUtf8 { refuse, replace };
-  /// The text: in one line, or with this many spaces for each level.
+  /// The JSON text: on one line, or with line breaks and this many spaces for each level.
   std::string dump(int indent = -1, InvalidUtf8 invalid = InvalidUtf8::refuse) const;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -64,23 +64,24 @@ class Json {
   /// "a string", "an object", ..., for error texts.
   const char* kind() const;
 
-  // The value as a C++ type; JsonError for a value of another kind, or one that does not fit.
+  // The value as a C++ type. They throw JsonError for a value of another kind, or one that does not fit.
   bool as_bool() const;
   double as_double() const;
-  std::int64_t as_int64() const;    ///< of a whole number
-  std::uint64_t as_uint64() const;  ///< of a whole number from 0
+  std::int64_t as_int64() const;    ///< of an integer
+  std::uint64_t as_uint64() const;  ///< of an integer from 0 on
   const std::string& as_string() const;
   const Array& as_array() const;
   const Object& as_object() const;
 
-  /// The member of that name, or null where this is no object or has none.
+  /// The member of that name, or null if there is none or this is not an object.
   const Json* find(std::string_view name) const;
-  /// The same; JsonError where it is not there.
+  /// The same; throws JsonError if there is none.
   const Json& at(std::string_view name) const;
-  /// The member of that name, which is added as null where there is none; a null becomes an object; JsonError
-  /// for a value of another kind.
+  /// The member of that name, which is added as null if there is none. A null value becomes an object; throws
+  /// JsonError for a value of another kind.
   Json& operator[](std::string_view name);
-  /// Adds an element to an array; a null becomes one; JsonError for a value of another kind.
+  /// Adds an element to an array. A null value becomes an array; throws JsonError for a value of another
+  /// kind.
   void push_back(Json element);
 
  private:

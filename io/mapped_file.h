@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// A regular file whose bytes are read as memory; the system loads the pages that are touched. The file must
-/// not be cut while it is mapped; processes that have it mapped keep it when AtomicFile replaces it.
+/// A regular file mapped into memory, read-only: the system loads the pages that are accessed. The file must
+/// not be truncated while it is mapped. When AtomicFile replaces it, existing mappings keep the old file.
 class MappedFile {
  public:
   /// Throws Error that names the file and the reason.

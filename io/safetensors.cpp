@@ -64,7 +64,7 @@ std::optional<DType> dtype_of_file_name(const std::string& text) {
   return std::nullopt;
 }
 
-/// Bytes of a tensor with elements of this size and this shape. The product of the non-zero sizes must fit as
+/// Bytes of a tensor with elements of this size and this shape. The product of the nonzero sizes must fit as
 /// well, as in Shape.
 std::uint64_t bytes_of(const std::string& tensor, std::uint64_t element,
                        const std::vector<std::int64_t>& shape) {
@@ -82,8 +82,8 @@ std::uint64_t bytes_of(const std::string& tensor, std::uint64_t element,
   return has_elements ? bytes : 0;
 }
 
-/// One member of the header, with `tensor` ("FILE: tensor 'NAME'") for error texts. `data_start` is where the
-/// data begin in the file, `data_bytes` how many there are.
+/// One member of the header. `tensor` ("FILE: tensor 'NAME'") is for error texts; the data begin at byte
+/// `data_start` of the file and have `data_bytes` bytes.
 SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& name, const Json& fields,
                                   std::uint64_t data_start, std::uint64_t data_bytes) {
   std::optional<std::string> dtype_text;
@@ -111,7 +111,7 @@ SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& 
   }
   const std::optional<DType> dtype = dtype_of_file_name(*dtype_text);
   const std::uint64_t expected = bytes_of(tensor, dtype ? size_of(*dtype) : 1, *shape);
-  // How large an element of another dtype is, the file alone knows.
+  // The element sizes of other dtypes are not known here.
   if (dtype && end - begin != expected) {
     fail("{} of dtype {} has {} bytes of data, expected {} for shape [{}]", tensor, *dtype_text, end - begin,
          expected, fmt::join(*shape, ", "));
@@ -134,7 +134,7 @@ SafetensorsMetadata read_metadata(const std::string& file, const Json& members) 
   return metadata;
 }
 
-// The length field, checked against the file's size.
+// The header's length, checked against the file's size.
 std::uint64_t read_header_length(const InputFile& file) {
   check(file.size() >= kLengthBytes, "{}: is {} bytes long, expected at least {} for a safetensors file",
         file.name(), file.size(), kLengthBytes);

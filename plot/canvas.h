@@ -10,7 +10,7 @@
 namespace ringtape::svg {
 
 /// Text that is safe in XML and HTML, in elements and in quoted attributes. Bytes that are not UTF-8 become
-/// U+FFFD, control characters "?".
+/// U+FFFD, control characters other than newline and tab "?".
 std::string escape(std::string_view text);
 
 /// A coordinate: at most one digit after the point.
@@ -36,7 +36,7 @@ class Canvas {
   void circle(double x, double y, double radius, std::string_view classes, std::string_view tip = "");
   /// `data` as in SVG's path element.
   void path(std::string_view data, std::string_view classes, std::string_view tip = "");
-  /// With class "middle" or "end" that part of the text is at x; by default its start.
+  /// The text starts at x; with class "middle" or "end" its middle or end is there.
   void text(double x, double y, std::string_view text, std::string_view classes = "");
 
   /// Another picture, with its top left corner at x, y.
@@ -44,7 +44,7 @@ class Canvas {
 
   /// The picture as an element of a page that has style().
   std::string element(std::string_view classes = "") const;
-  /// The picture as a file of its own.
+  /// The picture as a complete SVG file.
   std::string file() const;
 
  private:

@@ -13,8 +13,8 @@ struct PlotFrame {
   double width = 480;
   double height = 260;
   Axis x, y;
-  std::string x_name;  ///< with its unit; stands below the axis
-  std::string y_name;  ///< stands above the axis
+  std::string x_name;  ///< with its unit; below the axis
+  std::string y_name;  ///< above the axis
   std::string title;   ///< for screen readers
   /// Name and colour number of each series; in one row above the chart, or several if too long.
   std::vector<std::pair<std::string, int>> legend;

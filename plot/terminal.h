@@ -2,14 +2,15 @@
 
 namespace ringtape {
 
-/// The abilities of standard output.
+/// What standard output can show.
 struct Terminal {
   int columns = 80;
   bool has_utf8 = true;
 };
 
-/// Columns by the variable COLUMNS, else by the terminal, else 80. The encoding is named by the locale's
-/// variables (POSIX: the first of LC_ALL, LC_CTYPE and LANG that is set); without any it is ASCII.
+/// The columns are those of the environment variable COLUMNS, else of the terminal, else 80. The locale's
+/// variables tell whether it has UTF-8 (POSIX: the first of LC_ALL, LC_CTYPE and LANG that is set); without
+/// any of them it has ASCII only.
 Terminal standard_output();
 
 }  // namespace ringtape

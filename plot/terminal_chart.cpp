@@ -9,7 +9,7 @@ namespace ringtape {
 namespace {
 
 constexpr int kAxisColumns = 11;  // "   0.1234 |"
-/// Braille characters with both dots of a line of dots, from the top.
+/// Braille characters with both dots of one of their four rows, from the top.
 constexpr int kDotsOfLine = 4;
 constexpr const char* kBraille[kDotsOfLine] = {"\u2809", "\u2812", "\u2824", "\u28C0"};
 
@@ -47,7 +47,7 @@ std::string line_chart(const std::vector<double>& values, const Terminal& termin
     high = std::max(high, value);
   }
   if (!(low <= high)) return "";
-  // Rounding errors of equal values do not fill the chart.
+  // Rounding errors of equal values must not fill the chart.
   const double least = 1e-9 * std::max(std::abs(low), std::abs(high));
   if (high - low <= least) high = low + (least > 0 ? least : 1e-9);
 

@@ -27,7 +27,7 @@ constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,    CUPTI_ACTIVITY_KIND_MEMCPY,  CUPTI_ACTIVITY_KIND_MEMSET,
     CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
 
-/// The records received so far. CUPTI delivers them in a thread of its own, some of them late.
+/// The records received so far. CUPTI delivers them from its own thread, some of them late.
 struct Inbox {
   std::mutex mutex;
   bool is_open = false;
@@ -114,7 +114,7 @@ DeviceActivity activity_with_bytes(const Record& record, DeviceWork work, const 
   return activity;
 }
 
-/// The structures are those of CUDA 12.0; newer versions append members.
+/// CUDA 12.0 has these structures; newer versions append members to them.
 void take(const CUpti_Activity& record, DeviceRecords& records) {
   if (record.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     records.activities.push_back(activity_of(reinterpret_cast<const CUpti_ActivityKernel9&>(record)));

@@ -9,7 +9,7 @@
 #include "core/device.h"
 #include "trace/spans.h"
 
-/// The work of a GPU with its times, and the host's span that queued it.
+/// A GPU's work with its times, and the host's span that queued it.
 namespace ringtape {
 
 enum class DeviceWork : std::uint8_t { kernel, copy, memset };
@@ -19,7 +19,7 @@ const char* name_of(DeviceWork work);
 /// One kernel, copy or memset that has run.
 struct DeviceActivity {
   DeviceWork work = DeviceWork::kernel;
-  std::string name;               ///< kernel name as in the source, or "copy host to device", "memset"
+  std::string name;               ///< kernel_name(), or "copy host to device", "memset", ...
   SpanClock::time_point begin{};  ///< on the clock of the spans
   SpanClock::time_point end{};
   std::int64_t stream = 0;       ///< CUPTI's number of the stream
@@ -41,22 +41,22 @@ struct DeviceRecords {
   std::size_t lost = 0;                                             // records dropped for lack of memory
 };
 
-/// What a GPU did in a time, as CUPTI recorded it.
+/// A GPU's activities during a recording, from CUPTI's records.
 struct DeviceActivities {
-  std::vector<DeviceActivity> all;  ///< in the order of their begin
-  std::string missing;  ///< why activities are missing, such as "built without CUPTI"; empty where none is
+  std::vector<DeviceActivity> all;  ///< sorted by `begin`
+  std::string missing;  ///< why activities are missing, such as "built without CUPTI"; empty if none are
 };
 
 /// The activities of a recording from `begin` to `end`, each with its span. Activities without usable times
 /// are left out, and counted in `missing`.
 DeviceActivities resolve(DeviceRecords records, SpanClock::time_point begin, SpanClock::time_point end);
 
-/// Records a GPU's activities by CUPTI (NVIDIA's profiling interface) from its construction to stop() or its
-/// destruction. Only one can exist at a time; a second one throws Error. It includes work that was queued
-/// before and still runs.
+/// Records a GPU's activities with CUPTI (NVIDIA's profiling interface) from its construction to stop() or
+/// its destruction. Only one can run at a time: a second one throws Error. Work that was queued before and
+/// still runs is included. If CUPTI cannot record, activities().missing says why.
 ///
-/// The nodes of a CUDA graph are activities of their own; all of them belong to the span in which the graph
-/// was launched, whichever span they were captured in.
+/// Each node of a CUDA graph is an activity; all of them belong to the span in which the graph was launched,
+/// whichever span they were captured in.
 class DeviceRecording {
  public:
   explicit DeviceRecording(Device device);
@@ -76,8 +76,8 @@ class DeviceRecording {
   DeviceActivities activities_;
 };
 
-/// For SpanScope: this thread enters the span with this id, inside of the open spans, and leaves it. Work
-/// that it queues meanwhile belongs to that span. No effect without a DeviceRecording.
+/// For SpanScope: while a DeviceRecording runs, this thread enters the span with this id, inside of its open
+/// spans, and leaves it. Work that it queues in between belongs to that span.
 bool is_recording_device();
 void enter_device_span(std::uint64_t id);
 void leave_device_span();

@@ -2,7 +2,7 @@
 
 #include <string>
 
-/// The layer of a model in which the thread is, for profiles by layer.
+/// The layer of a model that a thread is in, for profiles by layer.
 namespace ringtape {
 
 /// A layer's position in a model. There is one object for each position, and it lives as long as the program,
@@ -14,7 +14,7 @@ struct Layer {
   std::string span_name;  ///< "layer blocks.3.fc", or "model"
 };
 
-/// The layer `name` of `outer`, which is null for an outermost one.
+/// The layer `name` in `outer`; `outer` is null for an outermost layer.
 const Layer* find_layer(const Layer* outer, const std::string& name);
 
 /// The innermost layer of this thread, or null.

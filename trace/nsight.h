@@ -4,11 +4,11 @@
 
 #include "core/device.h"
 
-/// Support for NVIDIA's profilers, Nsight Systems and Nsight Compute: named ranges (NVTX), and the part of a
-/// program to profile. Without CUDA these functions do nothing.
+/// Support for NVIDIA's profilers, Nsight Systems and Nsight Compute: named ranges (NVTX), and starting and
+/// stopping a profiler. Without CUDA these functions do nothing.
 namespace ringtape {
 
-/// True where a profiler is attached to this process and records NVTX ranges.
+/// True if a profiler is attached to this process and records NVTX ranges.
 bool nvtx_is_attached();
 
 /// nvtx_push() opens a named range of this thread inside of the open ones; nvtx_pop() closes the innermost
@@ -16,9 +16,9 @@ bool nvtx_is_attached();
 void nvtx_push(const std::string& name);
 void nvtx_pop();
 
-/// cudaProfilerStart() and cudaProfilerStop() on a GPU, each after the device has finished all queued work. A
-/// profiler started to wait for them (`nsys profile --capture-range=cudaProfilerApi`, `ncu
-/// --profile-from-start off`) records the part in between.
+/// cudaProfilerStart() and cudaProfilerStop() on a GPU, each after the device's current stream has finished
+/// all queued work. A profiler that was told to wait for them (`nsys profile
+/// --capture-range=cudaProfilerApi`, `ncu --profile-from-start off`) records the part in between.
 void start_profiler(Device device);
 void stop_profiler(Device device);
 

@@ -16,8 +16,8 @@ namespace ringtape {
 
 /// The row that a span is drawn in.
 enum class Track : std::uint8_t {
-  compute,        ///< work of the main thread; spans may nest
-  waiting,        ///< the main thread waits for communication
+  compute,        ///< work of a thread; spans may nest
+  waiting,        ///< a thread waits for communication
   communication,  ///< data in flight between ranks
 };
 
@@ -26,7 +26,7 @@ const char* name_of(Track track);
 /// The kind of a span, from the outermost to the innermost.
 enum class SpanKind : std::uint8_t {
   step,       ///< one update of the weights
-  phase,      ///< a part of it: data, forward, backward, all-reduce, optimizer
+  phase,      ///< a part of it, such as data, forward, backward, all-reduce, optimizer
   layer,      ///< a module of the model
   operation,  ///< one operation of the tape, or other work
 };
@@ -65,11 +65,11 @@ struct Span {
   int depth = 0;             ///< the number of enclosing SpanScopes of this thread
   std::uint64_t id = 0;      ///< unique number of a SpanScope while a DeviceRecording runs
   std::string_view layer{};  ///< path of its layer (trace/layer.h), or empty; valid until exit
-  std::string_view group{};  ///< of communication: what its ranks divide, such as "data", or empty
+  std::string_view group{};  ///< of communication: Communicator::group(), such as "data", or empty
 };
 
-/// Records the spans of all threads, from its construction to stop() or its destruction. Only one can exist
-/// at a time; a second one throws Error. Times are the host's: for work on a GPU, when it was queued and not
+/// Records the spans of all threads, from its construction to stop() or its destruction. Only one can run at
+/// a time: a second one throws Error. Times are the host's: for work on a GPU, when it was queued and not
 /// when it ran.
 class SpanRecording {
  public:
@@ -79,7 +79,7 @@ class SpanRecording {
   SpanRecording& operator=(const SpanRecording&) = delete;
 
   void stop();
-  /// In the order of their end. Valid after stop().
+  /// In the order in which they ended. Valid after stop().
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
@@ -95,7 +95,7 @@ bool is_recording_spans();
 /// spans_are_wanted().
 extern std::atomic<int> span_listeners;
 
-/// True where a SpanScope has an effect.
+/// True if a SpanScope has an effect.
 inline bool spans_are_wanted() {
   return span_listeners.load(std::memory_order_relaxed) != 0;
 }
@@ -103,7 +103,7 @@ inline bool spans_are_wanted() {
 /// Adds a span to the recording. It is dropped without a recording, or if it began before the recording.
 void add_span(Span span);
 
-/// A span from here to the end of the scope, and an NVTX range where a profiler is attached (trace/nsight.h).
+/// A span from here to the end of the scope, and an NVTX range if a profiler is attached (trace/nsight.h).
 class SpanScope {
  public:
   SpanScope(Track track, const char* name, std::initializer_list<SpanArgument> arguments = {});

@@ -22,7 +22,7 @@ namespace {
 /// Seconds of one run in each round, of each work.
 std::vector<std::vector<double>> seconds_of_rounds(const std::vector<TimedWork>& works, Device device,
                                                    const TimingOptions& options) {
-  check(options.rounds > 0, "work is to be timed {} times: expected at least 1", options.rounds);
+  check(options.rounds > 0, "timing: {} rounds, expected at least 1", options.rounds);
   constexpr double kMostRuns = 1000;
   const Stream stream = Stream::current(device);
   Event start(device), stop(device);

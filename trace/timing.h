@@ -13,11 +13,11 @@ using TimedWork = std::function<void()>;
 
 /// Options of the timing functions.
 struct TimingOptions {
-  int rounds = 7;               ///< number of measurements; the median is used
-  double round_seconds = 5e-3;  ///< least time of a round, by repeating short work; 0: run once
+  int rounds = 7;               ///< number of measurements, at least 1
+  double round_seconds = 5e-3;  ///< target time of a round: short work repeats, up to 1000 times; 0: one run
 };
 
-/// Work of at least this many seconds a run is long, and is measured in at most this many rounds.
+/// Work that takes more than this many seconds for a run is measured in at most this many rounds.
 inline constexpr double kLongRun = 0.25;
 inline constexpr int kRoundsOfLongRuns = 3;
 
@@ -28,11 +28,12 @@ double seconds_since(std::chrono::steady_clock::time_point start);
 double median(std::vector<double> values);
 
 /// Median seconds of one run of `work`, by events on the device's current stream, after a run to warm up.
-/// Where one run takes longer than kLongRun, kRoundsOfLongRuns are made at most.
+/// Throws Error for fewer than 1 round. If one run takes longer than kLongRun, at most kRoundsOfLongRuns are
+/// made.
 double median_seconds(const TimedWork& work, Device device, const TimingOptions& options = {});
 
 /// The same for several works, a round of each in turn, so that changes of the machine's speed affect all of
-/// them.
+/// them. If one of them is long, all have at most kRoundsOfLongRuns.
 std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
                                            const TimingOptions& options = {});
 
