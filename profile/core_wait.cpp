@@ -12,8 +12,8 @@
 
 namespace ringtape {
 
-/// Of a thread's two first numbers, nanoseconds that it ran and that it waited, since it began. A system that
-/// does not count has zeros, though a thread that reads this has run.
+/// A thread's file begins with the nanoseconds that it has run and that it has waited for a core. A system
+/// that does not count them has zeros, although the thread that reads them has run.
 std::optional<CoreWait::SecondsOfThreads> CoreWait::seconds_waited() {
   SecondsOfThreads all;
   double ran_by_all = 0;
@@ -57,7 +57,8 @@ std::optional<double> CoreWait::share() const {
 }
 
 std::string too_busy(std::optional<double> share) {
-  if (!share) return "whether the machine was too busy is not known: it does not count waiting for a core";
+  if (!share)
+    return "whether the machine was too busy is not known: the system does not count waiting for a core";
   if (*share <= kMostCoreWait) return "";
   return fmt::format(
       "the machine was too busy: a thread that was measured waited for a core for {:.0f}% of the time, "

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-/// Whether a machine was quiet enough for a measurement, from the scheduler's counts of the time that each
-/// thread of the process was runnable and waited for a core.
+/// Whether a machine was quiet enough for a measurement: from the time for which each thread of the process
+/// was runnable but waited for a core, as the scheduler counts it.
 namespace ringtape {
 
 /// The largest share of its time that a thread of a measured process may wait for a core.
@@ -19,9 +19,9 @@ class CoreWait {
   CoreWait() { go_on(); }
   void pause();
   void go_on();
-  /// The largest time that one thread waited over the time measured, both without pauses; empty where the
-  /// system does not count it. (Most Linux systems do: /proc/self/task/*/schedstat.) Without what threads
-  /// that have ended waited.
+  /// The longest time that one thread waited, divided by the time measured, both without pauses; nullopt if
+  /// the system does not count it. (Most Linux systems do: /proc/self/task/*/schedstat.) What a thread waited
+  /// is lost if it ends before the next pause() or share().
   std::optional<double> share() const;
 
  private:
@@ -36,8 +36,8 @@ class CoreWait {
   double passed_ = 0;        // up to the last pause
 };
 
-/// A warning for this share of waiting, "the machine was too busy: ...", or that it is not known where it is
-/// empty; "" up to kMostCoreWait.
+/// A warning if the share is above kMostCoreWait, "the machine was too busy: ...", or if it is nullopt, not
+/// known; otherwise "".
 std::string too_busy(std::optional<double> share);
 /// Throws Error above kMostCoreWait: "not measured, WHEN: the machine was too busy: ...". Prints a note on
 /// standard error where the share is not known.

@@ -54,7 +54,7 @@ std::vector<DeviceActivity> activities_of_steps(std::span<const Span> spans,
   const std::unordered_map<std::uint64_t, std::size_t> place_of_id = places_by_id(spans);
   std::vector<DeviceActivity> kept;
   for (const DeviceActivity& activity : activities) {
-    // By its span where that is known, as the device runs behind the host.
+    // By its span if that is known, as the device runs behind the host.
     const auto place = place_of_id.find(activity.span);
     const bool is_of_step =
         place == place_of_id.end() ? meets_step(activity) : meets_step(spans[place->second]);

@@ -12,17 +12,19 @@ namespace ringtape {
 /// at once, on several streams, counts 1/n for each, so that the shares add up to the time in which the
 /// device was busy.
 struct DeviceTime {
-  std::vector<SpanClock::duration>
-      of_span;                       ///< by the span's index: for work queued in it, and in no inner span
-  SpanClock::duration elsewhere{};   ///< for work queued in none of the spans
-  SpanClock::duration busy{};        ///< with at least one activity: the sum of the two
-  SpanClock::duration overlapped{};  ///< of it, with two or more at once
+  /// By the span's index: of the work queued in it, and in no inner span.
+  std::vector<SpanClock::duration> of_span;
+  SpanClock::duration elsewhere{};   ///< of the work queued in none of the spans
+  SpanClock::duration busy{};        ///< with at least one activity: the sum of all the above
+  SpanClock::duration overlapped{};  ///< the part of `busy` with two or more activities at once
 };
 
-/// The activities that were queued in a step, or during one where no span is known: none of an evaluation.
+/// The activities that belong to steps, not to work between steps such as an evaluation: those whose span
+/// overlaps a step or, if an activity's span is not known, that overlap a step themselves.
 std::vector<DeviceActivity> activities_of_steps(std::span<const Span> spans,
                                                 std::span<const DeviceActivity> activities);
 
+/// Divides the time of the activities among the spans.
 DeviceTime share_device_time(std::span<const Span> spans, std::span<const DeviceActivity> activities);
 
 }  // namespace ringtape

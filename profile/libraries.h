@@ -6,8 +6,9 @@
 
 namespace ringtape {
 
-/// The libraries in use on `device`, each with the loaded version, such as
-/// {"oneDNN", "2.6.3"}: the vendor's matrix products, fibers, MPI; CUDA and NCCL for a GPU.
+/// The libraries in use on `device` with their versions, such as {"oneDNN", "2.6.3"}: the CPU's BLAS,
+/// Boost.Context and MPI; for a GPU also CUDA, cuBLAS and NCCL. Versions are those of the loaded libraries,
+/// Boost's that of its headers.
 std::vector<Fact> describe_libraries(Device device);
 
 }  // namespace ringtape

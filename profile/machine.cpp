@@ -58,7 +58,7 @@ std::string cpu_fact() {
   return fmt::format("{} (family {}, model {})", cpu_model(), family, model);
 }
 
-/// The number of cores in use; the number of logical processors where the system does not list cores.
+/// The number of cores online, or of logical processors if the system does not list cores.
 std::string cores_fact() {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   std::set<std::pair<std::string, std::string>> cores;
@@ -72,7 +72,7 @@ std::string cores_fact() {
   return fmt::format("{} ({} logical processors)", count, processors);
 }
 
-/// The data caches of one core, as "L1 48 KiB, L2 1 MiB, L3 32 MiB".
+/// The data caches that one core uses, as "L1 48 KiB, L2 1 MiB, L3 32 MiB".
 std::string cache_fact() {
   std::vector<std::string> caches;
   for (int index = 0;; ++index) {

@@ -23,10 +23,10 @@ std::vector<MemoryLevel> memory_levels(const MemoryRecording& recording);
 const MemoryLevel& peak_of(std::span<const MemoryLevel> levels);
 
 /// The levels as a picture: time to the right until `seconds`, the categories stacked upwards, the peak
-/// marked. Without `has_legend` the page shows the legend itself.
+/// marked. `has_legend` is false where the page has a legend of its own: memory_legend().
 svg::Canvas memory_picture(std::span<const MemoryLevel> levels, double seconds, bool has_legend = true);
 
-/// The categories in the picture, each with its colour's number.
+/// The categories in the picture, each with the number of its colour.
 std::vector<std::pair<std::string, int>> memory_legend(std::span<const MemoryLevel> levels);
 
 }  // namespace ringtape

@@ -7,7 +7,7 @@
 namespace ringtape {
 namespace {
 
-/// By the category's number. Categories that are neighbours in the stack have colours that differ most.
+/// By the category's number. Categories next to each other in the stack have very different colours.
 constexpr std::array<int, kMemoryCategories> kColours = {7, 0, 3, 2, 1, 4, 6, 5};
 
 std::vector<svg::Area> areas_of(std::span<const MemoryLevel> levels) {

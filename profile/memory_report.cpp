@@ -36,8 +36,8 @@ BytesByCategory difference(const BytesByCategory& a, const BytesByCategory& b) {
   return result;
 }
 
-/// The level with most memory in each of `rows` steps of equal length; a step without an event has the level
-/// before it.
+/// The level with the most memory in each of `rows` steps of equal length; a step without an event has the
+/// level before it.
 std::vector<MemoryLevel> highest_of_steps(const std::vector<MemoryLevel>& levels, int rows) {
   const double step = levels.back().seconds / rows;
   std::vector<MemoryLevel> highest;

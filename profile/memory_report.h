@@ -18,7 +18,7 @@ std::string memory_svg(const MemoryRecording& recording);
 
 /// The memory report of one recorded update: a table of all categories in use with their bytes before the
 /// update, at its peak, and by formula (nn/memory_estimate.h); then memory_timeline(). `apart` is memory that
-/// the formula does not contain, such as a data set; it has a line of its own.
+/// the formula does not contain, such as a data set; it has a separate line.
 std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula,
                           const BytesByCategory& apart = {});
 

@@ -15,20 +15,20 @@ struct Overlap {
   SpanClock::duration compute{};        ///< in spans of compute, and not waiting
   SpanClock::duration waiting{};        ///< for communication
   SpanClock::duration communication{};  ///< with data in flight
-  SpanClock::duration hidden{};         ///< of communication: the part while this rank computed
+  SpanClock::duration hidden{};         ///< the part of `communication` while this rank computed
 
   /// hidden / communication; 0 where there was none.
   double hidden_share() const;
 };
 
-/// The parts of the spans that lie in a step: of communication that goes on from one step into the next,
-/// both.
+/// The parts of the spans that lie in a step. Communication that continues in the next step gives a part for
+/// each of the two.
 std::vector<Span> inside_of_steps(std::span<const Span> spans);
 
-/// Computes it from the spans of a SpanRecording.
+/// The overlap in the spans of a SpanRecording.
 Overlap measure_overlap(std::span<const Span> spans);
 
-/// The same for a GPU: NCCL's kernels are communication, all others are compute, and the rank waits where
+/// The same for a GPU: NCCL's kernels are communication, all others are compute, and the rank waits while
 /// only communication runs.
 Overlap measure_device_overlap(std::span<const DeviceActivity> activities);
 

@@ -112,7 +112,7 @@ class Builder {
     std::int64_t bytes;
   };
 
-  /// An outer span that began before the recording is missing from it.
+  /// By depth and time, not by depth alone: an outer span that began before the recording is missing from it.
   static bool is_inside(const Span& span, const Span& outer) {
     return outer.depth < span.depth && span.end <= outer.end;
   }

@@ -20,11 +20,11 @@ namespace ringtape {
 struct ProfileRow {
   std::string name;
   std::string shapes;
-  std::string layer;  ///< of an operation's calls; "1,3" or "24 layers" for several layers
+  std::string layer;  ///< the layer of an operation's calls; "1,3" or "24 layers" for several
   std::int64_t calls = 0;
   SpanClock::duration self{};    ///< of the host, without inner spans
   SpanClock::duration total{};   ///< of the host, with inner spans
-  SpanClock::duration device{};  ///< of the GPU for the work that it queued; 0: not known
+  SpanClock::duration device{};  ///< of the GPU, for the work that the operation queued; 0: not known
   SpanWork work;
   /// Bytes allocated less bytes freed, without inner spans: "Self CPU Mem" of PyTorch's profiler.
   std::int64_t memory = 0;
@@ -71,18 +71,18 @@ struct Profile {
   SpanClock::duration device_busy{};  ///< of `wall`, with a GPU at work; 0: not known
   std::vector<ProfileRow> rows;       ///< most self time first
   std::vector<ProfileLayer> layers;   ///< in the order of their first run; "no layer" last
-  /// data, forward, backward, all-reduce, waiting, optimizer, others, other
+  /// In this order: data, forward, backward, all-reduce, waiting, optimizer, any others, "other".
   std::vector<ProfilePhase> phases;
   std::size_t memory_peak = 0;  ///< most bytes live at once in a step; 0: not recorded
   MachineLimits limits{};
-  bool shares_memory = false;  ///< other ranks too have tensors in limits.memory
+  bool shares_memory = false;  ///< limits.memory holds other ranks' tensors too
 
   /// The part of `wall` that no span covers: idle, or work without a span. Below 0 where the rows add up to
   /// more than `wall`.
   SpanClock::duration idle() const;
   /// Whether a GPU's times are known.
   bool has_device_times() const;
-  /// Whether it is a GPU's, and its times are not known: the host's are those of queueing.
+  /// Whether the profile is of a GPU whose times are not known: the host's times are those of queueing.
   bool only_queues() const;
   /// Share of `wall`, 0 to 1, by the GPU's time where that is known (the host's is then the time of
   /// queueing); 0 for an unknown phase.
@@ -105,7 +105,7 @@ struct ProfileInput {
   MachineLimits limits{};
 };
 
-/// Adds up the spans inside of a span of kind `step`, in its thread.
+/// Adds up the spans inside of steps (spans of kind `step`), in the thread of the first step.
 Profile make_profile(const ProfileInput& input);
 
 /// The columns of profile_table() by which rows can be sorted, named as in its header but without units.
@@ -114,8 +114,8 @@ std::span<const std::string_view> profile_columns();
 /// Sorts the rows; throws Error for an unknown column.
 void sort_rows(Profile& profile, std::string_view column);
 
-/// The table by operation as text, in lines of 120 characters (128 with times of a device). Times, calls,
-/// bytes and FLOPs are of one step, on average.
+/// The table by operation as text, in lines of at most 120 characters (128 with times of a device). Times,
+/// calls, bytes and FLOPs are of one step, on average.
 std::string profile_table(const Profile& profile);
 /// Conclusions from the figures, one or two sentences in each line.
 std::vector<std::string> profile_verdict(const Profile& profile);

@@ -6,8 +6,8 @@
 namespace ringtape {
 namespace {
 
-/// Characters of a line without the GPU's column, of that column, at most of a layer's path, at least of the
-/// shapes.
+/// Numbers of characters: of a line without the GPU's column, of that column, at most of a layer's path, at
+/// least of the shapes.
 constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMostLayer = 12, kLeastShapes = 12;
 constexpr const char* kEllipsis = "\u2026";
 constexpr std::string_view kIdle = "idle, or not marked";

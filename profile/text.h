@@ -17,8 +17,9 @@ inline double milliseconds(SpanClock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-/// A number of at most five characters and a sign, with three significant digits and at most three decimals.
-/// 0 means unknown and is a dash; smaller numbers are 0.000.
+/// A number of at most five characters and a sign: below 100 three significant digits and at most three
+/// decimals, whole from 100 on, in thousands ("100k") from 100,000 on. 0 means unknown and is a dash; other
+/// numbers that round to 0 are 0.000.
 inline std::string figure(double value) {
   const double size = value < 0 ? -value : value;
   if (size == 0) return "-";

@@ -9,8 +9,8 @@
 
 namespace ringtape {
 
-/// The rows of one process in a trace. A row can hold items one after the other or nested; items that overlap
-/// otherwise go to a further row of the same name.
+/// The rows of one process in a trace. The items of a row are consecutive or nested; items that overlap
+/// otherwise go to further rows.
 class TraceRows {
  public:
   /// The number of the row called `name` for something from `begin` to `end`. For each name, call it in the

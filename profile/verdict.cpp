@@ -7,7 +7,7 @@
 namespace ringtape {
 namespace {
 
-/// Shares above or below which the verdict has a remark.
+/// Thresholds: shares above or below which the verdict adds a remark.
 constexpr double kMuchOptimizer = 0.15, kMuchData = 0.1, kMuchCommunication = 0.1, kMuchOther = 0.1;
 constexpr double kBusyDevice = 0.8, kMuchMemory = 0.9, kLittleMemory = 0.5, kWorthAWord = 0.005;
 /// Backward's time over forward's.
@@ -35,7 +35,7 @@ SpanClock::duration loading(const Profile& profile) {
   return sum;
 }
 
-/// On the CPU an operation ends with its call, so the host's time is the device's.
+/// On the CPU an operation has ended when its call returns, so the host's time is the device's.
 std::string busy_cpu(const Profile& profile) {
   const double wall = milliseconds(profile.wall);
   const std::array<std::pair<double, const char*>, 3> others = {
@@ -71,7 +71,7 @@ std::string memory(const Profile& profile) {
       fmt::format("Memory: {:.0f} MiB at most, {} of {:.0f} MiB.", mebibytes(profile.memory_peak),
                   percent(share), mebibytes(profile.limits.memory));
   if (share < kLittleMemory && !profile.shares_memory) text += " There is room for larger micro-batches.";
-  if (share > kMuchMemory) text += " Smaller micro-batches or recomputed layers keep clear of the end.";
+  if (share > kMuchMemory) text += " Smaller micro-batches or recomputation leave more room.";
   return text;
 }
 
@@ -120,7 +120,7 @@ std::string distance(const Profile& profile) {
 std::string passes(double forward, double backward) {
   const double times = part(backward, forward);
   const char* const says =
-      times < kLittleBackward ? ", though it has more products: look at forward's rows that are none"
+      times < kLittleBackward ? ", though it has more products: look at forward's rows that are not products"
       : times > kMuchBackward
           ? ", more than its products need: recomputation and adding up gradients count as backward"
           : ", about what its products need: two for each of forward's, one in the first layer";
@@ -145,14 +145,14 @@ std::vector<std::string> profile_verdict(const Profile& profile) {
   }
   if (share("optimizer") > kMuchOptimizer) {
     lines.push_back(
-        fmt::format("The optimizer takes more than {:.0f}%: that speaks for more samples in an update, by "
-                    "accumulating more micro-batches.",
+        fmt::format("The optimizer takes more than {:.0f}%: accumulating more micro-batches in an update "
+                    "makes its share smaller.",
                     100 * kMuchOptimizer));
   }
   if (share("data") > kMuchData) {
     lines.push_back(
-        "Samples are waited for or prepared for more than a tenth of a step: the device could work "
-        "meanwhile.");
+        "Samples are waited for or prepared during more than a tenth of a step, while the device could "
+        "work.");
   }
   if (share("waiting") + share("all-reduce") > kMuchCommunication) {
     lines.push_back(
