@@ -34,8 +34,8 @@ Tensor ones(Shape shape, DType dtype, Device device) {
 
 Tensor arange(double start, double end, double step, DType dtype, Device device) {
   const double count = std::ceil((end - start) / step);
-  check((end - start) / step >= 0 && count < 9e18, "arange: no way from {} to {} in steps of {}", start, end,
-        step);
+  check((end - start) / step >= 0 && count < 9e18, "arange: steps of {} do not lead from {} to {}", step,
+        start, end);
   Tensor x = empty({static_cast<std::int64_t>(count)}, dtype, device);
   arange(Stream::current(device), dtype, x.raw(), x.elements(), start, step);
   return x;

@@ -3,7 +3,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 
-/// Functions that create tensors. None of the tensors needs a gradient.
+/// Functions that create tensors. None of the tensors requires a gradient.
 namespace ringtape {
 
 /// All elements `value`.

@@ -84,7 +84,7 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
   });
 }
 
-/// `correct` is where the correct predictions are counted, undefined for none.
+/// Counts the correct predictions in `correct`, unless it is undefined.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options,
                      const Tensor& correct) {
   CrossEntropyProblem problem = problem_of(logits, targets, options);

@@ -13,7 +13,7 @@ namespace ringtape {
 /// plus 2^-53 |f| / eps from rounding, so eps near the cube root of 2^-53 is best: for functions and inputs
 /// of size 1 both parts stay below 1e-10.
 struct GradcheckOptions {
-  double eps = 1e-5;                 ///< step either side
+  double eps = 1e-5;                 ///< step to each side
   double absolute_tolerance = 1e-8;  ///< |analytic - numeric| <= absolute + relative * |numeric|
   double relative_tolerance = 1e-6;
   std::int64_t every = 1;  ///< checks elements 0, every, 2 every, ... of each input

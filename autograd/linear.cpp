@@ -57,7 +57,7 @@ void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, co
   gemm(stream_of(dy), args);
 }
 
-/// dbias (+)= column sums of dy, in dbias's dtype: that of dy or, as parameters need, f32.
+/// dbias (+)= column sums of dy, in dbias's dtype: that of dy or, for parameters, f32.
 void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbias) {
   add_work({.flops = dy.elements(), .bytes = bytes_of({&dy}) + bytes_of(dbias)});
   sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, s.rows, s.out, 1.0, dbias.grad.dtype(),
@@ -106,7 +106,7 @@ Tensor linear(const char* name, const Tensor& x, const Tensor& given_weight, con
       std::optional<GradTarget> dweight, dbias;
       if (context.needs_grad(1)) dweight = context.grad_target(1);
       if (has_bias && context.needs_grad(2)) dbias = context.grad_target(2);
-      // cuBLAS takes a bias's first gradient within the product of the weight's, in one launch.
+      // A product of cuBLAS can write the weight's gradient and the bias's first gradient in one launch.
       const bool together =
           dweight && dbias && !dbias->accumulate && dbias->grad.dtype() == dweight->grad.dtype();
       if (dweight) weight_gradient(sizes, dy, context.saved(0), *dweight, together ? &*dbias : nullptr);

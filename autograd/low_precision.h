@@ -4,10 +4,9 @@
 
 namespace ringtape {
 
-/// The tensor with which an operation on inputs of `dtype` computes when it is given `parameter`: the 16-bit
-/// copy in a ParameterArena, if the copy has this dtype; else the parameter itself. The operation lists the
-/// parameter among its node's inputs, so that the gradient goes to the master weights, and the copy among the
-/// saved tensors.
+/// The tensor that an operation on inputs of `dtype` uses for `parameter`: its 16-bit copy in a
+/// ParameterArena, if that has this dtype; else the parameter itself. The operation lists the parameter among
+/// its node's inputs, so that the gradient goes to the master weights, and the copy among the saved tensors.
 ///
 /// The optimizer's step writes values and copy together. After any other change of the values (weights
 /// loaded, received from another rank) their versions differ, and the copy is rounded again here, at its next

@@ -17,7 +17,7 @@ struct Norm {
   const char* operation;
   bool centred;  ///< layer_norm, else rms_norm
   double eps;
-  Tensor x;  ///< or, with a residual, its sum with x
+  Tensor x;  ///< the input; after forward() with a residual, their sum
   Tensor weight, bias;
   Tensor mean, rstd;
 };

@@ -6,9 +6,9 @@
 #include "autograd/creation.h"
 #include "core/tensor.h"
 
-/// Differentiable operations. Each is one file of this folder, with the forward and the backward side by
-/// side. Unless said otherwise the inputs must have one dtype (f32, bf16, f16, or f64 on the CPU) and one
-/// device, and the result has them too. All throw Error for shapes, dtypes or devices that do not fit.
+/// Differentiable operations. Forward and backward of each are side by side in one file of this folder.
+/// Unless said otherwise the inputs must have one dtype (f32, bf16, f16, or f64 on the CPU) and one device,
+/// and the result has them too. All throw Error for shapes, dtypes or devices that do not fit.
 namespace ringtape {
 
 // ---- elementwise, equal shapes ----
@@ -39,14 +39,15 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// 16-bit x may be f32 if they have a copy of its dtype (ParameterArena): the product uses the copy, and the
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-/// relu(linear(x, weight, bias)) as one operation, which on a GPU is one launch. Only the result is kept.
-/// (Whether a NaN stays NaN in that launch, where cuBLASLt does it, is not documented; relu() keeps it.)
+/// relu(linear(x, weight, bias)) as one operation, which on a GPU is one launch. The result of linear() is
+/// not kept. (Whether a NaN stays NaN in that launch, if cuBLASLt does it, is not documented; relu() keeps
+/// it.)
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows: over the last dimension ----
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension of x [.., C], with the variance
-/// over C; weight and bias [C] (Ba et al., "Layer normalization", 2016). bias may be undefined. As in
-/// linear(), the parameters of a 16-bit x may be f32 with a copy. At most 12288 columns.
+/// divided by C; weight and bias [C] (Ba et al., "Layer normalization", 2016). bias may be undefined. As in
+/// linear(), the parameters of a 16-bit x may be f32 with a copy. C is at most 12288.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean of x^2 + eps) * weight (Zhang and Sennrich, "Root mean square layer normalization", 2019).
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
@@ -67,10 +68,10 @@ AddNorm add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, dou
 Tensor softmax(const Tensor& x);
 
 // ---- tokens ----
-/// Which rows of a larger table a table has.
+/// The rows of a larger table that `weight` has: from `first_token` on.
 struct TablePart {
   std::int64_t first_token = 0;
-  std::int64_t all_tokens = 0;  ///< 0: weight is the whole table
+  std::int64_t all_tokens = 0;  ///< rows of the larger table; 0: weight is the whole table
 };
 
 /// Row `tokens[..]` of weight [V, C] for each token of [.., T], i32 or i64 in [0, V): [.., T, C]. With
@@ -78,8 +79,8 @@ struct TablePart {
 /// P. The result has the dtype of weight, or of its 16-bit copy (ParameterArena). An invalid token gives a
 /// row of zeros and an Error: on the CPU in this call, on a GPU in the next check_indices().
 ///
-/// Where `weight` is a part of a table, with the rows of `part.all_tokens` tokens from `part.first_token` on,
-/// the tokens of other parts give zeros too.
+/// If `weight` is a part of a table of part.all_tokens rows, its rows are those of the tokens from
+/// part.first_token on, and the tokens of other parts give zeros too.
 Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& positions = {},
                  std::int64_t first_position = 0, const TablePart& part = {});
 /// The cosines and sines [positions, D / 2] of the angles t * base^(-2 i / D), for heads of an even size D.
@@ -91,8 +92,8 @@ struct RotaryTable {
 RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, double base, DType dtype,
                               Device device);
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
-/// with N heads of the table's D, of which the first `heads` turn. For t the position (first_position + the
-/// token's), elements i and i + D / 2 of a head turn by the table's angle.
+/// with N heads of the table's D, of which the first `heads` are rotated and the others copied. In a head of
+/// token t, elements i and i + D / 2 are rotated by the table's angle i at position first_position + t.
 Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std::int64_t first_position = 0);
 
 // ---- random ----
@@ -101,16 +102,16 @@ Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std
 /// [0, 1); with 0 the result is x itself.
 Tensor dropout(const Tensor& x, double p);
 
-/// Neighbouring tokens of a sequence.
+/// Consecutive tokens of a sequence.
 struct TokenRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
-/// dropout() of some tokens of sequences of `tokens` each, with the masks of these tokens in the whole
-/// sequence: x [B, T, C] has the tokens of `runs`, one run after the other, of each sequence. Throws Error
-/// unless 4 divides the elements of each run and the elements before it, since one counter of the generator
-/// is for 4 elements.
+/// dropout() of some tokens of sequences of `tokens` tokens, with the mask that these tokens have in the
+/// whole sequence: x [B, T, C] has the tokens of `runs`, run after run, of each sequence. Throws Error unless
+/// the elements of each run and the elements before it are multiples of 4, and for B > 1 those of a sequence:
+/// one counter of the generator serves 4 elements.
 Tensor dropout_of_tokens(const Tensor& x, double p, const std::vector<TokenRun>& runs, std::int64_t tokens);
 
 // ---- sums ----
@@ -125,50 +126,52 @@ Tensor sum(const Tensor& x, int dim, bool keep_dim = false);
 Tensor mean(const Tensor& x, int dim, bool keep_dim = false);
 
 // ---- shape ----
-/// The same elements under another shape. One size may be -1: it follows from the others. Shares memory with
+/// The same elements with another shape. One size may be -1: it follows from the others. Shares memory with
 /// x.
 Tensor view(const Tensor& x, std::vector<std::int64_t> sizes);
 /// Concatenates tensors along dimension `dim`; all other sizes must be equal.
 Tensor cat(const std::vector<Tensor>& tensors, int dim = 0);
-/// Tensors of one shape along a new dimension `dim`.
+/// Stacks tensors of equal shapes along a new dimension `dim`.
 Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
 
 // ---- dtype and device ----
-/// x converted to another dtype; x itself where it has that dtype. Integers are rounded towards 0; for u8 all
-/// values must be in [0, 255]. The gradient is converted back.
+/// x converted to another dtype; x itself if it has that dtype. Conversion to integers rounds toward 0; for
+/// u8 all values must be in [0, 255]. The gradient is converted back.
 Tensor to(const Tensor& x, DType dtype);
-/// x copied to another device; x itself where it is on that device. The gradient is copied back.
+/// x copied to another device; x itself if it is on that device. The gradient is copied back.
 Tensor to(const Tensor& x, Device device);
 
 // ---- attention ----
-/// Dropout of attention's weights, and for its mask the place of these heads where ranks divide the heads.
+/// Dropout of the attention weights and, if ranks divide the heads, the place of these heads, for its mask.
 struct AttentionOptions {
   double dropout = 0;  ///< probability, in [0, 1), that a weight is 0; others are divided by 1 - dropout
   /// The mask is a function of seed, counter, head, query and key: the same in the backward and in a
   /// recomputed segment. Take one counter from a generator for each call (core/random.h).
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;
-  /// Where qkv has only some of a layer's heads: the number of all heads of the layer, and the place of qkv's
-  /// first head among them; each head then has the mask that it has where one rank has all. 0: qkv has all.
+  /// If qkv has only some of a layer's heads: the number of all heads of the layer, and the index of qkv's
+  /// first head among them, so that each head has the same mask as on one rank with all heads. 0: qkv has all
+  /// heads.
   std::int64_t all_heads = 0;
   std::int64_t first_head = 0;
 };
 
-/// Causal self-attention of qkv [B, T, (heads + 2 kv_heads) D], each token's queries, then its keys, then its
-/// values, head by head: [B, T, heads D]. For each head, with q, k, v [T, D] and p = softmax(q k^T / sqrt(D))
-/// over the tokens up to each one's own: p v. Head h reads the keys and values of head h / (heads /
-/// kv_heads), so kv_heads must divide heads (grouped-query attention; Ainslie et al., "GQA", 2023). D is 1 to
-/// 128; multiples of 16 are fastest.
+/// Causal self-attention: [B, T, heads D] from qkv [B, T, (heads + 2 kv_heads) D], which has for each token
+/// the queries of all heads, then their keys, then their values. With a head's q, k, v [T, D], and p =
+/// softmax(q k^T / sqrt(D)) over the tokens up to each one's own, its result is p v. Head h reads the keys
+/// and values of head h / (heads / kv_heads), so kv_heads must divide heads (grouped-query attention; Ainslie
+/// et al., "GQA", 2023). D is 1 to 128; multiples of 16 are fastest.
 ///
 /// Nothing of size T x T is stored: the forward goes through the keys in tiles with an online softmax, and
-/// the backward computes p again from a logarithm that is kept for each query and head (Dao,
+/// the backward computes p again from the log-sum-exp that is kept for each query and head (Dao,
 /// "FlashAttention-2", 2023; kernels/attention.h).
 Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads,
                              const AttentionOptions& options = {});
 
-/// The same for T tokens that follow `length` others, whose keys and values are in `cache` [B, capacity,
-/// 2 kv_heads D], for each token all heads' keys, then their values: the new tokens' are written there behind
-/// them, and each new token sees the tokens up to itself. Has no backward: only under NoGrad.
+/// The same for T new tokens that follow `length` others, whose keys and values are in `cache` [B, capacity,
+/// 2 kv_heads D], for each token the keys of all heads, then their values. Appends the keys and values of the
+/// new tokens; each of them sees the tokens up to itself. Has no backward: throws Error if qkv requires a
+/// gradient, unless under NoGrad.
 Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const Tensor& cache,
                              std::int64_t length);
 
@@ -180,7 +183,7 @@ enum class Reduction { mean, sum };
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction = Reduction::mean,
                 double divisor = 1);
 
-/// The arguments of torch.nn.functional.cross_entropy, by its names, and a divisor.
+/// Arguments of torch.nn.functional.cross_entropy, with the same names, and a divisor.
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean over the non-ignored targets
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient
@@ -192,26 +195,27 @@ struct CrossEntropyOptions {
 };
 
 /// Softmax cross-entropy of logits [N, C] with targets [N] of i32 or i64 in [0, C), as PyTorch computes it: a
-/// scalar, f32 (f64 for f64). The mean loss without any non-ignored target is NaN.
+/// scalar, f32 (f64 for f64). The mean loss without any non-ignored target is NaN. So is, on a GPU, the loss
+/// for a row of more than 32 classes whose largest f32 or 16-bit logit is not between -2^30 and 2^30.
 ///
-/// Where no other handle holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed
-/// with the loss and overwrites the logits: one pass over the memory less, and no second buffer.
+/// If no other handle holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed with
+/// the loss and overwrites the logits, which saves a pass over the memory and a second buffer.
 ///
 /// An invalid target is found on the device, and its row counts as ignored: on the CPU this call throws
 /// Error, on a GPU the next check_indices() does.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// A loss and, where the same operation has counted them, the number of correct predictions: an f32 scalar.
+/// A loss and, if the same operation has counted them, the number of correct predictions: an f32 scalar.
 struct LossAndCorrect {
   LossAndCorrect(Tensor loss_alone) : loss(std::move(loss_alone)) {}  // NOLINT(google-explicit-constructor)
   LossAndCorrect(Tensor of_loss, Tensor of_correct)
       : loss(std::move(of_loss)), correct(std::move(of_correct)) {}
   Tensor loss;
-  Tensor correct;  ///< undefined where it is not counted
+  Tensor correct;  ///< undefined if it is not counted
 };
 
-/// cross_entropy() that counts the correct predictions, as count_correct() does: up to 32 classes in the same
-/// launch.
+/// cross_entropy() that also counts the correct predictions, as count_correct() does; for up to 32 classes in
+/// the same launch.
 LossAndCorrect cross_entropy_and_correct(Tensor logits, const Tensor& targets,
                                          const CrossEntropyOptions& options = {});
 

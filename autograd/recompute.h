@@ -11,7 +11,7 @@ namespace ringtape {
 using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 
 /// Activation recomputation (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
-/// arXiv:1604.06174), as torch.utils.checkpoint: computes segment(inputs) and keeps none of its
+/// arXiv:1604.06174), like torch.utils.checkpoint: computes segment(inputs) and keeps none of its
 /// intermediates. backward() runs the segment's forward again and then its backward. That costs the time of a
 /// forward; the gradients are the same in every bit.
 ///
@@ -22,15 +22,16 @@ using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 /// segments. With recording off (NoGrad) it simply runs.
 ///
 /// backward() throws Error if an input or a parameter was changed in place since the forward, or if the
-/// second run uses other tensors, draws another number of random numbers (as after train() or eval()), or
+/// second run uses other tensors, draws a different number of random numbers (as after train() or eval()), or
 /// returns another shape or dtype than the first. recompute() throws Error for an undefined input or result.
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs);
 Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input);
 
-/// Divides a network of `parts` parts into recomputed segments of `size` parts, and runs all segments but the
-/// last: x, the network's input, becomes their result. run(x, first, end) is the forward of parts `first` to
-/// `end` - 1. Returns the number of the first part that has not run. The caller runs the last segment, of up
-/// to `size` parts, as it is: backward reads its activations at once. With a size of 0 no part is run.
+/// Divides a network of `parts` parts into segments of `size` parts, and runs all but the last with
+/// recompute(): x, the network's input, becomes their result. run(x, first, end) is the forward of parts
+/// `first` to `end` - 1. Returns the number of the first part that has not run. The caller runs the last
+/// segment, of up to `size` parts, without recompute(), because backward reads its activations at once. With
+/// a size of 0 no part is run.
 std::size_t recompute_segments(
     Tensor& x, std::size_t parts, std::size_t size,
     const std::function<Tensor(Tensor x, std::size_t first, std::size_t end)>& run);

@@ -169,7 +169,7 @@ const char* Tape::why_not_on_tape(const Tensor& tensor) const {
 
 /// Whether the next node is the first that uses the leaf, and so the last in backward.
 bool Tape::is_first_use(const std::shared_ptr<AutogradMeta>& leaf) {
-  // A number left from another tape may be that of a node that does not have this leaf as an input.
+  // An index left from another tape may be that of a node that does not have this leaf as an input.
   const bool used_before = leaf->first_use < nodes_.size() && is_input(nodes_[leaf->first_use], leaf);
   if (!used_before) leaf->first_use = nodes_.size();
   return !used_before;

@@ -14,8 +14,8 @@
 /// computes the gradients of its inputs from the gradient of its output. The order of recording is already a
 /// topological order, so backward() is one loop over the nodes in reverse: no graph search, no recursion.
 ///
-/// Each thread has a tape of its own. backward() clears it; TapeScope clears it where no backward() follows.
-/// With OnTape several tapes are kept at a time.
+/// Each thread has its own tape. backward() clears it; a TapeScope clears it if no backward() follows. With
+/// OnTape several tapes can exist at a time.
 namespace ringtape {
 
 class BackwardContext;
@@ -40,10 +40,10 @@ struct AutogradMeta {
   /// Of a parameter: expired unless a ParameterArena holds it.
   std::weak_ptr<void> arena;
 
-  /// Of a parameter that ranks divide between them: the part that this tensor is (nn/parameter_shard.h).
+  /// Of a parameter that ranks divide among them: the part that this tensor is (nn/parameter_shard.h).
   std::shared_ptr<const ParameterShard> shard;
 
-  /// Of a parameter whose memory is given back between forward and backward (ZeRO stage 3): called where a
+  /// Of a parameter whose memory is released between forward and backward (ZeRO stage 3): called when a
   /// backward is about to read its elements and they are not in memory; null for none.
   std::function<void()> fetch;
 
@@ -106,14 +106,14 @@ class BackwardContext {
   bool grad_output_is_one() const { return grad_is_one_; }
   /// Saved tensor number `index` of Tape::record; throws Error if it was changed in place.
   const Tensor& saved(std::size_t index) const;
-  /// The same, which the node then keeps no longer: its memory is free when the caller drops it.
+  /// The same, but the node keeps it no longer: its memory is freed when the caller drops it.
   Tensor take_saved(std::size_t index);
   bool needs_grad(std::size_t input) const { return node_.inputs[input].meta != nullptr; }
 
   /// The gradient of `input`, for a kernel to write or to add to.
   GradTarget grad_target(std::size_t input);
-  /// Contributes a finished gradient. As first contribution its memory becomes the gradient, so nothing else
-  /// may write to it later.
+  /// Contributes a finished gradient. If it is the first contribution, an rvalue's memory may become the
+  /// gradient, so nothing else may write to it later; an lvalue is copied.
   void add_grad(std::size_t input, Tensor&& grad);
   void add_grad(std::size_t input, const Tensor& grad);
 
@@ -123,10 +123,11 @@ class BackwardContext {
   bool grad_is_one_;
 };
 
-/// The operations of a forward in their order, whose backwards run in the reverse order.
+/// The operations of a forward in order; their backwards run in the reverse order.
 class Tape {
  public:
-  /// The tape that operations of this thread record on: its own, or the innermost NestedTape's.
+  /// The tape that operations of this thread record on: its own, or that of the innermost NestedTape or
+  /// OnTape.
   static Tape& current();
 
   /// True outside of NoGrad.
@@ -147,8 +148,8 @@ class Tape {
 
   /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
   /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are skipped.
-  /// Throws Error when the root is not on the tape, which stays as it is, and when a saved tensor has been
-  /// changed or the gradient does not fit; the tape is cleared then too.
+  /// Throws Error when the root is not on the tape, which then stays unchanged, and when a saved tensor has
+  /// been changed or the gradient does not fit, which clears the tape.
   void backward(const Tensor& root, const Tensor& gradient = {});
   /// The reverse loop, from the output of one of the nodes. Overwrites `gradient`, which has the root's shape
   /// and dtype.
@@ -163,11 +164,12 @@ class Tape {
   void clear(std::size_t first = 0);
 
   /// Bytes kept alive for backward; each storage counts once. Leaves on which set_requires_grad() was called
-  /// live anyway and do not count; inputs of the model do.
+  /// do not count, as they live anyway; inputs of the model do.
   std::size_t saved_bytes() const;
   /// The same for each node: bytes that it is the first to keep.
   std::vector<std::size_t> saved_bytes_by_node() const;
-  /// A table with one line a node: number, operation, input and output shapes, bytes it is the first to keep.
+  /// A table with a line for each node: number, operation, input and output shapes, bytes it is the first to
+  /// keep.
   std::string to_string() const;
   /// Writes to_string() to standard output.
   void print() const;
@@ -177,7 +179,7 @@ class Tape {
 
  private:
   friend class NestedTape;
-  /// Whether a node of this tape, or of an enclosing one, produced `tensor`.
+  /// True if a node of this tape, or of an enclosing one, produced `tensor`.
   bool can_reach(const Tensor& tensor) const;
   /// Why `tensor` is on none of these tapes, for messages.
   const char* why_not_on_tape(const Tensor& tensor) const;
@@ -189,12 +191,12 @@ class Tape {
   std::vector<Tensor> outside_inputs_;         // see NestedTape
 };
 
-/// Makes the operations of this thread record on a tape of their own until the scope ends, even inside of
-/// NoGrad; then that tape is dropped. A recomputed segment runs on one (autograd/recompute.h).
+/// Makes the operations of this thread record on a separate tape until the scope ends, even inside of NoGrad;
+/// then that tape is dropped. A recomputed segment runs on one (autograd/recompute.h).
 ///
 /// Its backward adds to the gradients of the tensors that it did not produce: parameters, and intermediates
 /// of enclosing tapes. Only the outermost tape knows when a parameter's gradient is complete, so this one
-/// calls no hooks.
+/// calls no post_accumulate_hooks.
 class NestedTape {
  public:
   NestedTape();
@@ -214,9 +216,9 @@ class NestedTape {
   bool was_recording_;
 };
 
-/// Makes `tape` the current one of this thread until the scope ends: for several forwards whose backwards
-/// come later, each with a tape of its own (the micro-batches of a pipeline). Record a forward as a whole
-/// before the next begins.
+/// Makes `tape` this thread's current tape until the scope ends: for several forwards whose backwards come
+/// later, each on its own tape (the micro-batches of a pipeline). Record a whole forward before the next
+/// begins.
 class OnTape {
  public:
   explicit OnTape(Tape& tape);

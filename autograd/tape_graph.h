@@ -26,17 +26,16 @@ struct TapeVertex {
   /// gradient is also added to the gradient of earlier backwards.
   int uses = 0;
   std::string detail{};    ///< more text for the drawing, or empty
-  std::size_t number = 0;  ///< of an operation: its place on the tape
+  std::size_t number = 0;  ///< of an operation: its index on the tape
 };
 
-/// A tensor from the vertex that computed it to an operation that used it.
+/// A tensor: from the vertex that it comes from to an operation that used it.
 struct TapeEdge {
   std::size_t from = 0;  ///< vertices
   std::size_t to = 0;
   bool has_gradient = false;  ///< a gradient flows back
 };
 
-/// A tape as a graph, for drawings.
 struct TapeGraph {
   std::vector<TapeVertex> vertices;  ///< each after the vertices that it is computed from
   std::vector<TapeEdge> edges;

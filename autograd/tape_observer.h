@@ -6,9 +6,9 @@
 
 namespace ringtape {
 
-/// Sees the values that pass over the outermost tape of a thread. A recomputed segment (autograd/recompute.h)
-/// is one node of it; the operations of its first run, on a nested tape, are observed apart, and those of its
-/// second run are not.
+/// Observes the values that pass over the outermost tape of a thread. A recomputed segment
+/// (autograd/recompute.h) is one node of it; the operations of its first run, on a nested tape, are reported
+/// separately, and those of its second run are not reported.
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
@@ -25,7 +25,7 @@ class TapeObserver {
 /// The observer of this thread, or null.
 TapeObserver* tape_observer();
 
-/// Makes `observer` the one of this thread until the scope ends; null for none.
+/// Makes `observer` this thread's observer until the scope ends; null for none.
 class TapeObserverScope {
  public:
   explicit TapeObserverScope(TapeObserver* observer);
