@@ -29,7 +29,7 @@ ContextDataset::ContextDataset(std::shared_ptr<const Dataset> whole, const Conte
     : whole_(std::move(whole)) {
   const SampleLayout x = whole_->features(), y = whole_->target();
   check(x.shape.dims() == 1 && x.shape == y.shape,
-        "--context-parallel: samples of features {} with targets {} are no sequences of tokens, expected a "
+        "--context-parallel: samples of features {} with targets {} are not sequences of tokens, expected a "
         "language model",
         to_string(x.shape), to_string(y.shape));
   const std::int64_t length = x.shape[0], chunks = 2 * part.ranks;

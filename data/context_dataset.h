@@ -7,12 +7,11 @@
 
 namespace ringtape {
 
-/// One rank's tokens, features and targets, of each sequence of another dataset, whose tokens several ranks
-/// divide between them.
+/// For context parallelism: one rank's tokens of each sequence of another dataset, features and targets.
 class ContextDataset : public Dataset {
  public:
-  /// Throws Error for samples that are no sequences, with a target for each token, and for a length that has
-  /// no 2 * part.ranks equal chunks, with the nearest that does.
+  /// Throws Error for samples that are not sequences with a target for each token, and for a length that
+  /// cannot be cut into 2 * part.ranks equal chunks; the error names the nearest length that can.
   ContextDataset(std::shared_ptr<const Dataset> whole, const ContextPart& part);
 
   std::int64_t size() const override { return whole_->size(); }

@@ -8,9 +8,9 @@
 
 namespace ringtape {
 
-/// Reads a table of numbers separated by commas, one row in a line, for regression. Features: f32 [rows,
-/// columns - 1]. Targets: f32 [rows, 1], the last column. A first line in which no field is a number or
-/// empty holds the columns' names. Numbers are written as in C++ ("-1.5e3"), or with a plus sign, with '.' in
+/// Reads a table of numbers separated by commas, one row per line, for regression. Features: f32 [rows,
+/// columns - 1]. Targets: f32 [rows, 1], the last column. A first line in which no field is a number or empty
+/// holds the names of the columns. Numbers are written as in C++ ("-1.5e3"), or with a plus sign, with '.' in
 /// every locale. Quotes around a field (RFC 4180), blanks, empty lines at the end and a byte order mark at
 /// the start are allowed; other empty lines are errors. A gzipped file is decompressed, whatever its name;
 /// "-" is standard input. Throws Error that names line and column for a field that is not a finite number in

@@ -23,14 +23,14 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   virtual SampleLayout features() const = 0;
   virtual SampleLayout target() const = 0;
-  /// Copies the samples of these indices, one after another, to host memory. Prefetch threads call this at
-  /// the same time; an exception is rethrown by the DataLoader::next() that returns the batch.
+  /// Copies the samples of these indices, one after another, to host memory. Several prefetch threads may
+  /// call it at the same time; the DataLoader::next() that would return the batch rethrows an exception.
   virtual void read(std::span<const std::int64_t> indices, void* features, void* targets) const = 0;
-  /// The number of non-ignored targets of a sample, where it is the same for all samples: then ranks need not
-  /// count the targets of each batch and add them up. Default: none, as if the numbers differed.
+  /// The number of non-ignored targets of a sample, if it is the same for all samples: then ranks need not
+  /// count the targets of each batch and add them up. The default, nullopt, makes them do so.
   virtual std::optional<std::int64_t> targets_per_sample() const { return std::nullopt; }
-  /// A CRC-32 by which a resumed run recognises the data: of all samples, features and targets, which are
-  /// read for it.
+  /// A CRC-32 by which a resumed run recognises the data. The default reads all samples: it is of all their
+  /// features and targets.
   virtual std::uint32_t checksum() const;
 };
 

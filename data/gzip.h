@@ -11,9 +11,9 @@ namespace ringtape {
 /// True when `bytes` begin with gzip's magic number.
 bool is_gzip(std::span<const std::uint8_t> bytes);
 
-/// Decompresses a gzip file held in memory, piece by piece (RFC 1952; zlib does the work and checks the CRC):
-/// all of its members, as `cat a.gz b.gz` has two. Damaged data and bytes after the end are Errors that begin
-/// with `name`.
+/// Decompresses a gzip file held in memory, piece by piece (RFC 1952; zlib does the work and checks the CRC).
+/// It may have several members, as the output of `cat a.gz b.gz`. For damaged data and for bytes after the
+/// end it throws Error that begins with `name`.
 class GzipReader {
  public:
   GzipReader(std::span<const std::uint8_t> compressed, std::string name);

@@ -21,7 +21,7 @@ class BatchBuffer {
       : targets_at_((feature_bytes + 255) / 256 * 256),
         memory_(allocate_pinned(targets_at_ + target_bytes, device)) {}
 
-  /// The memory is given back as soon as it is freed, while copies that were queued may still read it.
+  /// The memory is freed here, while copies that were queued may still read it.
   ~BatchBuffer() {
     try {
       wait_until_unused();
@@ -50,8 +50,8 @@ class BatchBuffer {
   std::map<int, Event> reads_;  // the last one queued on each GPU
 };
 
-/// Buffers of one size, used again and again. They are made at the start, because pinning memory is slow and
-/// makes the GPU wait; more are made only when more batches are held at the same time than planned.
+/// Buffers of one size, which are reused. They are allocated at the start, because pinning memory is slow and
+/// makes the GPU wait; more are allocated only if more batches than planned are held at the same time.
 class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
  public:
   BatchBufferPool(std::size_t feature_bytes, std::size_t target_bytes, Device device, std::int64_t planned)

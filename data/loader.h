@@ -26,7 +26,7 @@ class Batch {
   const Tensor& features() const { return features_; }
   const Tensor& targets() const { return targets_; }
   std::int64_t size() const { return features_.size(0); }
-  /// The number of samples of the epoch before this batch.
+  /// The number of the epoch's samples before this batch.
   std::int64_t first() const { return first_; }
 
   /// Samples `first` to `first + count - 1` of this batch; shares its memory.
@@ -49,27 +49,27 @@ class Batch {
 /// How a DataLoader cuts a dataset into batches, and where it puts them.
 struct DataLoaderOptions {
   std::int64_t batch_size = 64;
-  bool drop_last = false;              ///< leave out the last batch of an epoch when it is short
+  bool drop_last = false;              ///< leaves out the last batch of an epoch if it is short
   int prefetch_threads = 1;            ///< 0: next() reads the batch itself
-  std::int64_t prefetch_batches = 16;  ///< how many batches may be ready ahead of next()
+  std::int64_t prefetch_batches = 16;  ///< the most batches that are ready ahead of next()
   Device device{};  ///< the destination of the batches: for a GPU they are in pinned memory
 };
 
-/// Splits a sampler's order for each epoch into batches and reads them ahead on other threads. The samples of
+/// Splits a sampler's order of each epoch into batches and reads them ahead on other threads. The samples of
 /// a batch depend only on the sampler and the batch size, not on the number of threads or their speed.
 ///
 ///   for (loader.start_epoch(0); std::optional<Batch> batch = loader.next();) { ... }
 class DataLoader {
  public:
-  /// Throws Error for a batch size or a number of batches ahead below 1, a negative number of threads, and
-  /// samples that make no batch. Call start_epoch() or seek() before next().
+  /// Throws Error for a batch size or a number of prefetched batches below 1, a negative number of threads,
+  /// and too few samples for a batch. Call start_epoch() or seek() before next().
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
              const DataLoaderOptions& options);
   /// Stops the prefetch threads; batches handed out before stay valid.
   ~DataLoader();
 
   std::int64_t batches_per_epoch() const;
-  /// Samples that a whole epoch hands out; with drop_last fewer than the sampler's.
+  /// Samples in the batches of a whole epoch; with drop_last possibly fewer than the sampler's.
   std::int64_t samples_per_epoch() const;
 
   /// Begins (or begins again) epoch `epoch` after its first `samples_consumed` samples, 0 to

@@ -8,7 +8,7 @@
 #include "data/dataset.h"
 
 /// MNIST (LeCun, Cortes, Burges): handwritten digits, 28 x 28 grey values from 0 (paper) to 255 (ink).
-/// Programs that use this header link ringtape::ringtape_mnist, which carries the data.
+/// Programs that use this header link ringtape::ringtape_mnist, which contains the data.
 namespace ringtape {
 
 /// Mean and standard deviation of the training pixels after division by 255.

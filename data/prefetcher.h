@@ -19,7 +19,7 @@ namespace ringtape {
 template <class Item>
 class Prefetcher {
  public:
-  /// `make(i)` returns item i; it is called by several threads at the same time when there are several.
+  /// `make(i)` returns item i; with several threads they call it at the same time.
   Prefetcher(std::int64_t count, int threads, std::int64_t depth, std::function<Item(std::int64_t)> make)
       : count_(count), burst_(std::max<std::int64_t>(1, depth / 2)), make_(std::move(make)) {
     slots_.resize(static_cast<std::size_t>(threads > 0 ? depth : 0));
@@ -54,7 +54,7 @@ class Prefetcher {
     }
     std::optional<Item> item = std::exchange(slot.item, std::nullopt);
     ++taken_;
-    // Only the item that makes the room large enough wakes a worker, which wakes the next one if there is
+    // Only the call that makes the room large enough wakes a worker, which wakes the next one if there is
     // room left.
     const bool wake = waiting_workers_ > 0 && room() == std::min(burst_, count_ - started_);
     lock.unlock();

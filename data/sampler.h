@@ -28,9 +28,9 @@ class SequentialSampler : public Sampler {
 };
 
 /// A permutation of 0 to samples - 1 that depends only on (samples, seed, epoch): the Fisher-Yates shuffle
-/// (Durstenfeld, CACM 7(7), 1964) of 0, 1, 2, ... For i = samples - 1 down to 1 it swaps the elements i and
-/// j = floor(r (i + 1) / 2^64), where r = x + 2^32 y are the first two words of philox4x32_10(seed, i,
-/// 2^63 + epoch) (core/philox.h). The set upper bit makes them differ from the random numbers of tensors.
+/// (Durstenfeld, CACM 7(7), 1964) of 0, 1, 2, ... For i = samples - 1 down to 1 it swaps the elements i and j
+/// = floor(r (i + 1) / 2^64), where r = x + 2^32 y are the first two words of philox4x32_10(seed, i, 2^63 +
+/// epoch) (core/philox.h). The high bit of that counter keeps them apart from the random numbers of tensors.
 class RandomSampler : public Sampler {
  public:
   RandomSampler(std::int64_t samples, std::uint64_t seed) : samples_(samples), seed_(seed) {}
@@ -42,10 +42,10 @@ class RandomSampler : public Sampler {
   std::uint64_t seed_;
 };
 
-/// `draws` independent draws from 0 to samples - 1, each as likely as any other, in every epoch: an index may
-/// occur twice. For datasets of which no run reads all samples, such as the windows of a text; PyTorch's
-/// RandomSampler with replacement. Draw j of an epoch is floor(r samples / 2^64), where r = x + 2^32 y are
-/// the first two words of philox4x32_10(seed, j, 2^63 + 2^62 + epoch), so it depends on nothing else.
+/// `draws` independent, uniform draws from 0 to samples - 1 in every epoch: an index may occur twice. For
+/// datasets of which no run reads all samples, such as the windows of a text; PyTorch's RandomSampler with
+/// replacement. Draw j of an epoch is floor(r samples / 2^64), where r = x + 2^32 y are the first two words
+/// of philox4x32_10(seed, j, 2^63 + 2^62 + epoch), so it depends on nothing else.
 class ReplacementSampler : public Sampler {
  public:
   /// An epoch's draws are made at once, 8 bytes each.

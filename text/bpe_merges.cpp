@@ -28,7 +28,7 @@ class BpeAlphabet {
   /// The single bytes in the order of their ids.
   const std::vector<std::string>& bytes() const { return bytes_; }
 
-  /// The bytes that a token in the file stands for; none if it has a character that stands for no byte.
+  /// The bytes that a token in the file stands for; nullopt if one of its characters stands for no byte.
   std::optional<std::string> bytes_of(std::string_view written) const {
     std::string bytes;
     for (std::size_t at = 0; at < written.size();) {

@@ -23,7 +23,7 @@ std::uint64_t key_of(std::int32_t left, std::int32_t right) {
 
 }  // namespace
 
-/// The tokens of a text, as they grow, and what was learnt about its pieces.
+/// The tokens of a text so far, and the pieces whose tokens are known.
 class BpeTokenizer::Encoding {
  public:
   explicit Encoding(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -59,7 +59,7 @@ class BpeTokenizer::Encoding {
     if (known_.size() < kMostKnown) known_.emplace(piece, Place{first, ids.size() - first});
   }
 
-  // The tokens of a piece are a doubly linked list, a token's place being that of its first byte.
+  // The tokens of a piece are a doubly linked list; a token's place is that of its first byte.
   void merge(std::string_view piece) {
     const std::size_t size = piece.size();
     nodes_.resize(size);
@@ -84,7 +84,7 @@ class BpeTokenizer::Encoding {
     for (std::size_t i = 0; i < size; i = nodes_[i].next) ids.push_back(nodes_[i].id);
   }
 
-  /// Finds what the token at `place` and the next one make together.
+  /// Finds the token that the one at `place` and the next one make together.
   void offer(std::size_t place, std::size_t size) {
     Node& node = nodes_[place];
     node.merged_with_next = node.next < size ? tokenizer_.merged(node.id, nodes_[node.next].id) : kNoToken;

@@ -7,9 +7,10 @@
 
 namespace ringtape {
 
-/// GPT-2's tokenizer. A text is cut into pieces (text/gpt2_pieces.h); in each piece, which begins as single
-/// bytes, the two neighbours whose merge comes first in the list become one token, the leftmost of equal
-/// ones, until no neighbours are in the list. The last token, "<|endoftext|>", separates documents: id 50256.
+/// GPT-2's tokenizer. A text is cut into pieces (text/gpt2_pieces.h). Each piece begins as single bytes; then
+/// the two neighbours whose merge comes first in the list become one token (the leftmost pair if there are
+/// several), until no pair of neighbours is in the list. The last token, "<|endoftext|>", separates
+/// documents: id 50256 with GPT-2's merges.
 ///
 /// The time is O(n log n) for every text: a piece of n bytes, such as a long line of one letter, is merged
 /// with a heap.

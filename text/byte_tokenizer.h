@@ -4,7 +4,7 @@
 
 namespace ringtape {
 
-/// Each byte is a token: 256 of them, and every text can be written.
+/// Each byte is a token: 256 tokens, which can encode every text in UTF-8.
 class ByteTokenizer : public Tokenizer {
  public:
   ByteTokenizer();

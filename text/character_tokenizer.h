@@ -13,8 +13,8 @@ class CharacterTokenizer : public Tokenizer {
 
   std::vector<std::int32_t> encode(std::string_view text) const override;
 
-  /// All characters in the order of their ids: CharacterTokenizer(characters()) is this tokenizer again, so
-  /// this is what a trained model keeps.
+  /// All characters in the order of their ids. CharacterTokenizer(characters()) is the same tokenizer, so a
+  /// trained model stores this text.
   std::string characters() const;
 
  private:

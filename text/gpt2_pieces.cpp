@@ -46,8 +46,8 @@ std::size_t ending_bytes(std::string_view text) {
   return 0;
 }
 
-/// The end of the space that begins at `at`: the last character of it goes with the word that follows, if it
-/// is a blank, or stands alone.
+/// The end of the space that begins at `at`: before a word its last character is left out, to go with the
+/// word if it is a blank, or to stand alone.
 std::size_t end_of_space(std::string_view text, std::size_t at) {
   std::size_t end = at, last = at;
   while (end < text.size()) {

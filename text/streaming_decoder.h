@@ -7,8 +7,8 @@
 namespace ringtape {
 
 /// Turns tokens into text one by one, for printing while they are generated. A token may end inside of a
-/// character: its bytes are held back until the character is whole. Bytes that are no UTF-8, which a model
-/// can generate, become U+FFFD.
+/// character: its bytes are held back until the character is complete. Bytes that are not valid UTF-8, which
+/// a model can generate, become U+FFFD.
 class StreamingDecoder {
  public:
   /// The tokenizer must outlive this object.

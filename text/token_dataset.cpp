@@ -11,7 +11,7 @@
 namespace ringtape {
 namespace {
 
-/// Writes a sample: all of `tokens` but the last are features, all but the first targets.
+/// Writes a sample: all of `tokens` but the last are features, all but the first are targets.
 void write_sample(std::span<const std::int32_t> tokens, std::int64_t length, std::int32_t* features,
                   std::int32_t* targets) {
   const auto known = static_cast<std::int64_t>(tokens.size()) - 1;

@@ -4,8 +4,8 @@
 #include "text/tokens.h"
 
 /// Samples of a language model: `length` tokens, i32 [length], and for each of them the token that follows it
-/// as the target, i32 [length]. A target of kIgnoredTarget counts nothing in the loss, which is the mean over
-/// the others (cross_entropy()'s ignore_index).
+/// as the target, i32 [length]. Targets equal to kIgnoredTarget do not count in the loss, which is the mean
+/// over the others (cross_entropy()'s ignore_index).
 namespace ringtape {
 
 constexpr std::int32_t kIgnoredTarget = -100;
@@ -23,7 +23,7 @@ class TokenDataset : public Dataset {
                   ///< and ignored targets
   };
 
-  /// Throws Error for a length below 1, and unless the tokens are enough for one window: length + 1.
+  /// Throws Error for a length below 1, and for fewer tokens than one window needs: length + 1.
   TokenDataset(Tokens tokens, std::int64_t length, Windows windows);
 
   std::int64_t size() const override { return size_; }
@@ -44,12 +44,12 @@ class TokenDataset : public Dataset {
   std::int64_t size_;
 };
 
-/// Sequences of different lengths, each a sample: the ends are padded with the token 0 and ignored targets.
-/// With causal attention the padding changes nothing before it.
+/// Sequences of different lengths, each a sample: they are padded at the end with the token 0 and ignored
+/// targets. With causal attention the padding changes nothing before it.
 class SequenceDataset : public Dataset {
  public:
-  /// Throws Error for no sequences, one of fewer than 2 or more than `length` + 1 tokens, a `length` below 1,
-  /// and an id outside of the vocabulary.
+  /// Throws Error without sequences, for a sequence of fewer than 2 or more than `length` + 1 tokens, for a
+  /// `length` below 1, and for an id outside of the vocabulary.
   SequenceDataset(std::vector<std::vector<std::int32_t>> sequences, std::int64_t vocabulary_size,
                   std::int64_t length);
 

@@ -15,13 +15,13 @@
 /// the ids with `memmap(path, dtype="<u2", offset=512)`.
 namespace ringtape {
 
-/// Writes the tokens atomically: on any failure Error is thrown, an old file stays as it was and nothing else
+/// Writes the tokens atomically: on any failure it throws Error, an old file stays unchanged and nothing else
 /// is left behind.
 void save_tokens(const std::filesystem::path& path, const Tokens& tokens);
 
 /// The tokens of a file, which is mapped, not read: a file larger than the memory can be used. Throws Error
-/// that names the file, what was found and what was expected for a header that is damaged and a file of
-/// another length than it says. The ids are checked when they are read; "crc32" is not.
+/// that names the file, what was found and what was expected for a damaged header, and for a file whose
+/// length differs from the header's. The ids are checked when they are read; "crc32" is not.
 Tokens open_tokens(const std::filesystem::path& path);
 
 }  // namespace ringtape

@@ -15,8 +15,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// The kind, the number of tokens and a checksum: "characters-65-0c1d2e3f". Tokenizers of one name give
-  /// every text the same ids, so a file of tokens and a trained model keep the name.
+  /// The kind, the number of tokens and a checksum: "characters-65-0c1d2e3f". Tokenizers with the same name
+  /// give every text the same ids, so a file of tokens and a trained model store the name.
   const std::string& name() const { return name_; }
   std::int64_t vocabulary_size() const { return static_cast<std::int64_t>(tokens_.size()); }
   /// The id that separates documents, for a tokenizer that has one.
@@ -29,11 +29,12 @@ class Tokenizer {
   /// The bytes of one token: a token may be a part of a character. Throws Error for an id outside of the
   /// vocabulary.
   const std::string& token(std::int32_t id) const;
-  /// The bytes of all of them. For text that appears while it is generated: text/streaming_decoder.h.
+  /// The bytes of all tokens. For text that is printed while it is generated: text/streaming_decoder.h.
   std::string decode(std::span<const std::int32_t> ids) const;
 
  protected:
-  /// `tokens`: the bytes of each id. `checksum` tells tokenizers of a kind with equally many tokens apart.
+  /// `tokens`: the bytes of each id. `checksum` distinguishes tokenizers of one kind with the same number of
+  /// tokens.
   Tokenizer(std::string_view kind, std::vector<std::string> tokens, std::uint32_t checksum);
 
  private:

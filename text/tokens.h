@@ -9,8 +9,8 @@
 
 namespace ringtape {
 
-/// A sequence of token ids, in memory or in a mapped file (text/token_file.h). It does not change, and copies
-/// share it.
+/// A sequence of token ids, in memory or in a mapped file (text/token_file.h). It is immutable, and copies
+/// share the ids.
 class Tokens {
  public:
   /// The ids that this tokenizer gave a text. Throws Error for an id outside of its vocabulary.

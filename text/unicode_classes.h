@@ -11,8 +11,8 @@ enum class CharacterClass {
 };
 
 /// The class of a code point in Unicode 16.0.0, the version of tiktoken 0.14.0 (regex-syntax 0.8). A
-/// character that another version has added is `other` here and a letter or number there: no text that uses
-/// only characters of both versions is split in another way.
+/// character that only a newer version has is `other` here and perhaps a letter or a number there. A text
+/// whose characters are in both versions is split in the same way by both.
 CharacterClass class_of(char32_t code_point);
 
 }  // namespace ringtape

@@ -22,7 +22,7 @@ struct Utf8Sequence {
 };
 
 /// Reads the sequence at byte `at`, which must be inside of the text. UTF-8 as the Unicode standard defines
-/// it (table 3-7): not longer than necessary, no surrogates, nothing above U+10FFFF.
+/// it (table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
 Utf8Sequence read_utf8(std::string_view text, std::size_t at);
 
 /// Throws Error, which begins with `name` and names the byte's offset from 0, for a text that is not UTF-8.

@@ -394,7 +394,7 @@ TEST_CASE("context parallel: a length that cannot be divided is an error that na
   CHECK_THAT(error_of([&] {
                ContextDataset(images, {0, 2, nullptr});
              }),
-             ContainsSubstring("no sequences of tokens, expected a language model"));
+             ContainsSubstring("not sequences of tokens, expected a language model"));
 
   const auto comm = this_run();
   const Tensor odd = tensor_of(random_doubles(3 * 6, 1), {1, 3, 6}, DType::f32, comm->device());

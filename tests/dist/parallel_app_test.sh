@@ -89,7 +89,7 @@ done <<REFUSED
 2 --lora-rank 2|--lora-rank cannot be used with --context-parallel
 REFUSED
 run_ranks 1 2 mnist --device cpu --context-parallel 2
-expect "--context-parallel of images is refused" grep -q "no sequences of tokens, expected a language model" err
+expect "--context-parallel of images is refused" grep -q "not sequences of tokens, expected a language model" err
 
 # ---- stages of a pipeline -----------------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ while IFS='|' read -r number program arguments text; do
 done <<REFUSED
 3|small|--show-mesh --tensor-parallel 3 --batch-size 9|--tensor-parallel 3: does not divide 4 heads
 4|small|--show-mesh --pipeline-parallel 4 --layers 1 --batch-size 8|the model has 3 units for 4 parts
-2|mnist|--show-mesh --context-parallel 2|no sequences of tokens, expected a language model
+2|mnist|--show-mesh --context-parallel 2|not sequences of tokens, expected a language model
 4|small|--show-pipeline --pipeline-parallel 2 --batch-size 15|--batch-size 15: expected a multiple of the 2 ranks that divide it, the nearest is 16
 1|mnist|--show-pipeline --pipeline-parallel 9 --hidden 64,64,64|the model has 4 units for 9 parts
 1|small|--show-pipeline --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 40 --layers 2|the model has 4 units for 80 parts
