@@ -85,7 +85,11 @@ struct Recomputation {
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
   check(std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.defined(); }),
         "recompute: an input is undefined");
-  if (!Tape::is_recording()) return segment(inputs);
+  if (!Tape::is_recording()) {
+    const Tensor y = segment(inputs);
+    check(y.defined(), "recompute: the segment returned an undefined tensor");
+    return y;
+  }
 
   const OperationScope span("recompute", {});
   Recomputation again{.segment = segment,

@@ -204,7 +204,11 @@ class CudaPool final : public Pool {
   void* take(std::size_t, std::size_t rounded, void* stream) override {
     forbid_in_capture("memory is allocated outside of the graph's pool");
     void* block = nullptr;
-    const cudaError_t code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
+    cudaError_t code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
+    if (code == cudaErrorMemoryAllocation && free_waiting() > 0) {
+      cudaGetLastError();
+      code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
+    }
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       return nullptr;
@@ -214,7 +218,11 @@ class CudaPool final : public Pool {
   }
   void give_back(void* block, std::size_t, void* stream) override {
     freed_.emplace_back(block, stream);
-    std::erase_if(freed_, [](const auto& freed) { return free_now(freed.first, freed.second); });
+    free_waiting();
+  }
+  /// Returns how many of freed_ it has freed.
+  std::size_t free_waiting() {
+    return std::erase_if(freed_, [](const auto& freed) { return free_now(freed.first, freed.second); });
   }
   /// False while this thread is capturing, or another thread is capturing this stream: the free would become
   /// part of the graph.
@@ -231,6 +239,7 @@ class CudaPool final : public Pool {
   }
   void trim() override {
     RINGTAPE_CUDA(cudaSetDevice(device_.index));
+    free_waiting();
     RINGTAPE_CUDA(cudaDeviceSynchronize());
     RINGTAPE_CUDA(cudaMemPoolTrimTo(pool_, 0));
   }

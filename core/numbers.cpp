@@ -21,11 +21,12 @@ std::string plain(double value, int digits) {
   return text.substr(0, exponent) + "e-" + text.substr(power);
 }
 
-/// Divides `value` by `factor` (1000 or 1024) until it is below the next unit even when rounded. Returns the
-/// number of divisions.
-std::size_t unit_of(double& value, double factor, std::size_t units) {
+/// Divides `value` by `factor` (1000 or 1024) until it is below the next unit even when rounded to `digits`.
+/// Returns the number of divisions.
+std::size_t unit_of(double& value, double factor, std::size_t units, int digits) {
+  const double most = factor * (1 - 0.5 * std::pow(10.0, -digits));
   std::size_t unit = 0;
-  for (; std::fabs(value) >= factor * 0.9995 && unit + 1 < units; ++unit) value /= factor;
+  for (; std::fabs(value) >= most && unit + 1 < units; ++unit) value /= factor;
   return unit;
 }
 
@@ -42,13 +43,13 @@ double without_nan_sign(double value) {
 std::string short_number(double value, int digits) {
   if (!std::isfinite(value)) return fmt::format("{}", without_nan_sign(value));
   constexpr std::array<const char*, 5> kUnits = {"", "k", "M", "G", "T"};
-  const std::size_t unit = unit_of(value, 1000, kUnits.size());
+  const std::size_t unit = unit_of(value, 1000, kUnits.size(), digits);
   return plain(value, digits) + kUnits[unit];
 }
 
 std::string bytes_text(double bytes, int digits) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  const std::size_t unit = unit_of(bytes, 1024, kUnits.size());
+  const std::size_t unit = unit_of(bytes, 1024, kUnits.size(), digits);
   return fmt::format("{} {}", plain(bytes, bytes >= 1000 ? std::max(digits, 4) : digits), kUnits[unit]);
 }
 

@@ -1,11 +1,13 @@
 #include "data/csv.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -82,7 +84,8 @@ bool is_number(std::string_view field, double& value) {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (error == std::errc::result_out_of_range) {  // too large, or too close to 0
-    value = std::strtod(std::string(field.data(), end).c_str(), nullptr);
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    value = strtod_l(std::string(field.data(), end).c_str(), nullptr, plain);
   }
   return error != std::errc::invalid_argument && end == field.data() + field.size();
 }

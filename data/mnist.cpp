@@ -98,7 +98,7 @@ std::vector<std::string> mnist_files(const std::filesystem::path& folder) {
 
 Tensor mnist_input(const Tensor& images, DType dtype) {
   check(images.defined() && images.dtype() == DType::u8 && images.dims() == 3,
-        "mnist_input: expected images u8[n, 28, 28], found {}", describe(images));
+        "mnist_input: expected images u8[n, height, width], found {}", describe(images));
   Tensor x = empty({images.size(0), images.size(1) * images.size(2)}, dtype, images.device());
   add_work({.flops = 2 * x.elements(), .bytes = x.elements() + static_cast<std::int64_t>(x.bytes())});
   normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),

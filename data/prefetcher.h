@@ -50,6 +50,8 @@ class Prefetcher {
     item_ready_.wait(lock, [&slot] { return slot.item || slot.error; });
     if (slot.error) {
       taken_ = count_;
+      stopping_ = true;
+      room_for_burst_.notify_all();
       std::rethrow_exception(std::exchange(slot.error, nullptr));
     }
     std::optional<Item> item = std::exchange(slot.item, std::nullopt);

@@ -145,7 +145,10 @@ NewFolder::NewFolder(const std::filesystem::path& path) {
     missing = missing.parent_path();
   }
   std::filesystem::create_directories(path, error);
-  check(!error, "{}: cannot make the folder: {}", path.string(), error.message());
+  if (!error) return;
+  std::error_code ignored;
+  if (!made_.empty()) std::filesystem::remove_all(made_, ignored);  // the parents that could be made
+  fail("{}: cannot make the folder: {}", path.string(), error.message());
 }
 
 NewFolder::~NewFolder() {

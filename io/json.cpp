@@ -167,7 +167,7 @@ std::int64_t Json::as_int64() const {
   if (const auto* integer = std::get_if<std::int64_t>(&value_)) return *integer;
   const auto* integer = std::get_if<std::uint64_t>(&value_);
   expect(integer != nullptr && *integer <= std::numeric_limits<std::int64_t>::max(),
-         "a whole number of 64 bits", *this);
+         "a signed 64-bit whole number", *this);
   return static_cast<std::int64_t>(*integer);
 }
 

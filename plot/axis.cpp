@@ -38,7 +38,8 @@ double Axis::at(double value) const {
 
 Axis nice_axis(double low, double high, int ticks) {
   if (!std::isfinite(low) || !std::isfinite(high)) return {};
-  if (!(high > low)) high = low + 1;
+  if (!(high > low))
+    high = low + std::max(1.0, std::fabs(low) * 1e-6);  // more than 1 where 1 is rounded away
   const double step = nice_step(high - low, ticks);
   // The tolerance: 0.3 / 0.1 is a little less than 3.
   return {step * std::floor(low / step + 1e-9), step * std::ceil(high / step - 1e-9)};

@@ -16,8 +16,8 @@ struct Axis {
 };
 
 /// A linear axis that contains both values and ends on ticks: nice_axis(0.3, 9.2) goes from 0 to 10. `ticks`
-/// is the approximate number of steps. If `high` is not above `low`, low + 1 takes its place; for values that
-/// are not finite the axis goes from 0 to 1.
+/// is the approximate number of steps. If `high` is not above `low`, low + 1 (low + |low| / 10^6, if that is
+/// more) takes its place; for values that are not finite the axis goes from 0 to 1.
 Axis nice_axis(double low, double high, int ticks = 5);
 
 /// A logarithmic axis that ends on 1, 2 or 5 times a power of ten; the values must be above 0.

@@ -101,6 +101,7 @@ std::vector<Group> group_points(std::span<const Point> points, std::size_t most)
 }
 
 Canvas line_chart(const LineChart& chart, std::span<const Series> series) {
+  const auto colour_of = [](std::size_t number) { return static_cast<int>(number) % kColours; };
   Range xs, ys;
   PlotFrame frame{.width = chart.width,
                   .height = chart.height,
@@ -111,7 +112,7 @@ Canvas line_chart(const LineChart& chart, std::span<const Series> series) {
                   .title = chart.title,
                   .legend = {}};
   for (std::size_t i = 0; i < series.size(); ++i) {
-    if (series.size() > 1) frame.legend.emplace_back(series[i].name, static_cast<int>(i));
+    if (series.size() > 1) frame.legend.emplace_back(series[i].name, colour_of(i));
     for (const Point& point : series[i].points) {
       xs.add(point.x);
       ys.add(point.y);
@@ -125,8 +126,7 @@ Canvas line_chart(const LineChart& chart, std::span<const Series> series) {
   }
   Plot plot(frame);
   for (std::size_t i = 0; i < series.size(); ++i) {
-    const int colour = static_cast<int>(i) % kColours;
-    series[i].as_dots ? draw_dots(plot, series[i], colour) : draw_line(plot, series[i], colour);
+    series[i].as_dots ? draw_dots(plot, series[i], colour_of(i)) : draw_line(plot, series[i], colour_of(i));
   }
   return plot.canvas();
 }

@@ -195,6 +195,8 @@ TEST_CASE("a segment runs once where nothing is recorded", "[recompute]") {
   CHECK(runs == 1);
   CHECK_FALSE(y.requires_grad());
   CHECK(Tape::current().size() == 0);
+  CHECK_THROWS_WITH(recompute([](const Tensor&) { return Tensor(); }, tensor_of({1, 0}, {1, 2})),
+                    ContainsSubstring("returned an undefined tensor"));
 }
 
 // ---- hooks ----

@@ -249,6 +249,16 @@ TEST_CASE("loader: no more batches are read ahead than asked for", "[loader]") {
   }
 }
 
+TEST_CASE("loader: after an exception nothing more is read ahead", "[loader]") {
+  const auto dataset = std::make_shared<FailingDataset>(100'000, 0);
+  DataLoader loader(dataset, std::make_shared<SequentialSampler>(100'000),
+                    {.batch_size = 1, .prefetch_threads = 3, .prefetch_batches = 8});
+  loader.start_epoch(0);
+  CHECK_THROWS_WITH(loader.next(), "sample 0 is unreadable");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(dataset->reads <= 8);
+}
+
 TEST_CASE("loader: destroyed early, at any moment", "[loader]") {
   for (int i = 0; i < 200; ++i) {
     DataLoader loader =

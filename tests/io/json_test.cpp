@@ -41,7 +41,7 @@ TEST_CASE("JSON: a value of another kind is an error that names both", "[json]")
   CHECK_THROWS_WITH(object.at("d"), ContainsSubstring("an object has no 'd'"));
   CHECK_THROWS_AS(object.at("d"), JsonError);
   CHECK_THROWS_WITH(object.at("a").as_int64(),
-                    ContainsSubstring("expected a whole number of 64 bits, found '1.5'"));
+                    ContainsSubstring("expected a signed 64-bit whole number, found '1.5'"));
   CHECK_THROWS_WITH(object.at("c").as_uint64(),
                     ContainsSubstring("expected a whole number from 0, found '-1'"));
   CHECK_THROWS_WITH(object.at("b").as_double(), ContainsSubstring("expected a number, found '\"x\"'"));

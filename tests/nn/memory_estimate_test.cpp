@@ -168,7 +168,7 @@ TEST_CASE("the memory estimate refuses invalid problems", "[memory]") {
                     ContainsSubstring("not in f64"));
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .frozen = 2}), ContainsSubstring("2 of 1 layers"));
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1, 1}, .recompute = 1, .frozen = 1}),
-                    ContainsSubstring("frozen layers and recomputation"));
+                    ContainsSubstring("frozen layers cannot be combined with recomputation"));
 }
 
 TEST_CASE("an arena keeps no memory that its parameters had before", "[memory]") {

@@ -49,6 +49,7 @@ TEST_CASE("numbers are written for people", "[svg]") {
   CHECK(short_number(1500) == "1.5k");
   CHECK(short_number(-1500) == "-1.5k");
   CHECK(short_number(999.96) == "1k");
+  CHECK(short_number(999.7, 4) == "999.7");
   CHECK(short_number(2.5e9) == "2.5G");
   CHECK(short_number(3e15) == "3000T");
   CHECK(short_number(NAN) == "nan");
@@ -84,6 +85,7 @@ TEST_CASE("an axis ends on ticks of 1, 2 or 5 times a power of ten", "[svg]") {
 TEST_CASE("an axis of equal or absent values is still one", "[svg]") {
   CHECK(nice_axis(5, 5).at(5) == 0);
   CHECK(nice_axis(5, 5).high == 6);
+  CHECK(nice_axis(1e17, 1e17).high > 1e17);
   CHECK(nice_axis(INFINITY, -INFINITY).high == 1);
   CHECK(nice_axis(0, NAN).high == 1);
 }
@@ -207,6 +209,9 @@ TEST_CASE("charts of nothing, of one point and of values that are not numbers ca
   }
   CHECK(count(line_chart(chart, cases[2]).element(), "<circle") ==
         1);  // a line of one point would be invisible
+  const std::string of_nine = line_chart(chart, std::vector<Series>(9, {"a", {{1, 2}, {2, 3}}})).element();
+  CHECK(count(of_nine, "s0") == 2 * count(of_nine, "s1"));  // the colours begin again, in the legend too
+  CHECK(count(of_nine, "s8") == 0);
   const std::string nothing =
       area_chart({.title = "t", .x_name = "ms", .y_name = "MiB"}, {}, 0, {}, "").file();
   CHECK(xml_error(nothing) == "");
