@@ -111,7 +111,9 @@ TEST_CASE("dies: a pinned buffer is read before the copy to it was waited for", 
   std::printf("%d\n", *static_cast<volatile int*>(buffer.get()));
 }
 
-TEST_CASE("using a pinned buffer too early ends the process with the copy's name, under every schedule") {
+TEST_CASE(
+    "using a pinned buffer too early ends the process with the copy's name, whether the copy has run or "
+    "not") {
   for (const char* schedule : {"order", "late", "random:1"}) {
     const std::string variable = std::string("RINGTAPE_MODEL_SCHEDULE=") + schedule;
     const Ending write =

@@ -19,14 +19,25 @@ TEST_CASE("fresh and freed memory is NaN in every floating type") {
   const OwnStream stream;
   float values[4];
   void* const memory = allocate_on(stream, sizeof values);
-  peek(values, memory, sizeof values);
-  for (const float value : values) CHECK(std::isnan(value));
+  const auto check_is_nan = [&] {
+    peek(values, memory, sizeof values);
+    for (const float value : values) CHECK(std::isnan(value));
+    double doubles[2];
+    std::uint16_t halves[8];
+    std::memcpy(doubles, values, sizeof values);
+    std::memcpy(halves, values, sizeof values);
+    for (const double value : doubles) CHECK(std::isnan(value));
+    for (const int bits : halves) {
+      CHECK((bits & 0x7fff) > 0x7c00);  // of f16: beyond infinity
+      CHECK((bits & 0x7fff) > 0x7f80);  // of bf16
+    }
+  };
+  check_is_nan();
   REQUIRE(cudaMemsetAsync(memory, 0, sizeof values, stream) == cudaSuccess);
   peek(values, memory, sizeof values);
   for (const float value : values) CHECK(value == 0);
   REQUIRE(cudaFreeAsync(memory, stream) == cudaSuccess);
-  peek(values, memory, sizeof values);
-  for (const float value : values) CHECK(std::isnan(value));
+  check_is_nan();
 }
 
 TEST_CASE("a double free, or a free of another address, is cudaErrorInvalidValue, and not sticky") {
