@@ -39,7 +39,7 @@ class FailingDataset : public Dataset {
   void read(std::span<const std::int64_t> indices, void* features, void* targets) const override {
     ++reads;
     for (std::int64_t index : indices) {
-      if (index == bad_) throw std::runtime_error("sample 37 is unreadable");
+      if (index == bad_) throw std::runtime_error(fmt::format("sample {} is unreadable", index));
     }
     samples_.read(indices, features, targets);
   }
