@@ -8,10 +8,13 @@
 #include "core/memory.h"
 #include "dist/self_communicator.h"
 #include "io/json.h"
+#include "nn/gpt.h"
 #include "nn/layers.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
+#include "tests/support/error_of.h"
+#include "tests/support/gpu.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tensors.h"
 #include "text/character_tokenizer.h"
@@ -164,6 +167,27 @@ Task play(std::int64_t samples_per_epoch) {
       std::make_shared<TokenDataset>(text().slice(30, 9), 4, Windows::consecutive), samples_per_epoch);
   task.make_model = [] { return std::make_shared<Bigrams>(); };
   return task;
+}
+
+/// What a run of a GPT with a vocabulary of 4 says of the text, whose tokens are below 5.
+std::string error_of_small_vocabulary(const std::string& device) {
+  Task task = play(20);
+  task.make_model = [] {
+    return std::make_shared<GPT>(
+        TransformerOptions{.vocabulary = 4, .context = 4, .layers = 1, .heads = 1, .width = 8});
+  };
+  TrainerOptions options = short_run("", 3);
+  options.device = device;
+  return error_of([&] { Trainer(task, options).train(); });
+}
+
+TEST_CASE("language models: a token outside of the vocabulary ends the run", "[train][text]") {
+  CHECK_THAT(error_of_small_vocabulary("cpu"), ContainsSubstring("is outside of [0, vocabulary)"));
+}
+
+GPU_TEST_CASE("language models: a token outside of the vocabulary ends the run on a GPU too",
+              "[train][text]") {
+  CHECK_THAT(error_of_small_vocabulary("cuda"), ContainsSubstring("is outside of [0, "));
 }
 
 std::vector<double> trained_values(Trainer& trainer) {
