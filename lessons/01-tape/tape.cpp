@@ -1,4 +1,4 @@
-// The tape by hand: three operations, their gradients derived on paper, and the same by the tape.
+// The tape by hand: three operations, with their gradients derived on paper and then computed by the tape.
 #include "autograd/tape.h"
 #include "autograd/ops.h"
 #include "cli/command_line.h"

@@ -15,7 +15,7 @@ using namespace ringtape;
 
 struct Options {
   int elements = 10, threads = 4;
-  int summed = 8;  ///< values and threads of each of the two blocks that add up
+  int summed = 8;  ///< values, and threads, in each of the two blocks that add up
 };
 
 void show_elements(int elements, int threads) {

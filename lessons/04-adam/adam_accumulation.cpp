@@ -25,7 +25,7 @@ using namespace ringtape;
 constexpr std::int64_t kFeatures = 64, kHidden = 256, kClasses = 10;
 
 struct Options {
-  std::int64_t batch = 512, steps = 8;  ///< samples of the batch, and the micro-batches it is cut into
+  std::int64_t batch = 512, steps = 8;  ///< samples in the batch, and the micro-batches it is divided into
   double lr = 0.01, eps = 1e-8;
 };
 
@@ -68,7 +68,7 @@ struct Example {
   }
 };
 
-/// Norm of the weights' change by one step of the optimizer.
+/// Norm of the weights' change in one step of the optimizer.
 template <class AnyOptimizer, class ItsOptions>
 double change_by(const Options& options, const ItsOptions& its_options, bool scaled) {
   Example example(options.batch);
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
       "Gradient norms over the steps of an accumulation, then a step of Adam.\n"
       "Example: adam_accumulation --accumulation 32");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples in the batch");
-  app.option("--accumulation", between(options.steps, 1, 65536), "micro-batches it is cut into");
+  app.option("--accumulation", between(options.steps, 1, 65536), "micro-batches that it is divided into");
   app.option("--lr", between(options.lr, 0, 1e6), "learning rate of both optimizers");
   app.option("--eps", between(options.eps, 0, 1e6), "Adam's eps");
   return app.run(argc, argv, [&] {

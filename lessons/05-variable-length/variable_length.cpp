@@ -73,13 +73,13 @@ class Example {
         arena_(model_, Device()),
         optimizer_(arena_, {.learning_rate = 1e-3}) {}
 
-  /// The loss of some lines, padded to the longest of them.
+  /// The loss of `lines`, padded to the longest of them.
   Tensor loss(const Lines& lines, const CrossEntropyOptions& options) {
     const std::int64_t length = longest(lines);
     std::vector<std::int32_t> inputs, targets;
     for (const std::string_view line : lines) {
       const std::vector<std::int32_t> ids = tokenizer_.encode(line);
-      std::vector<std::int32_t> x = tokenizer_.encode("\n"), y = ids;  // a line begins after another's end
+      std::vector<std::int32_t> x = tokenizer_.encode("\n"), y = ids;  // the newline of the line before
       x.insert(x.end(), ids.begin(), ids.end());
       x.resize(static_cast<std::size_t>(length));
       y.resize(static_cast<std::size_t>(length), kIgnoredTarget);
@@ -91,7 +91,7 @@ class Example {
     return cross_entropy(view(logits, {-1, logits.size(2)}), from_vector(targets, {count * length}), options);
   }
 
-  /// The same, and adds its gradient to the earlier ones.
+  /// Adds the gradient of loss() to the gradients; returns the loss.
   double backward(const Lines& lines, const CrossEntropyOptions& options) {
     const Tensor result = loss(lines, options);
     result.backward();
@@ -103,7 +103,7 @@ class Example {
     return loss(lines, {}).item();
   }
 
-  /// The sum of the gradients of some losses.
+  /// The sum of the gradients of the losses whose backwards `losses` runs.
   std::vector<double> gradient_of(const std::function<void()>& losses) {
     arena_.zero_grad();
     losses();
@@ -152,7 +152,7 @@ void show(const Options& options) {
 
   Example example(options, text);
   for (std::int64_t update = 0; update < options.steps; ++update) {
-    const std::int64_t after = options.first - 1 + options.lines;  // the lines shown
+    const std::int64_t after = options.first - 1 + options.lines;  // index of the line after the table's
     example.train(part_of(text, {(after + 64 * update) % (available - 63), 64}));
   }
 
@@ -209,11 +209,11 @@ int main(int argc, char** argv) {
   app.option("--first", between(options.first, 1, 1e6), "the first line, counted from 1");
   app.option("--lines", between(options.lines, 1, 1024), "lines of the text, each a sample");
   app.option("--micro-batch", between(options.micro_batch, 1, 1024), "lines in a micro-batch");
-  app.option("--unsorted", options.unsorted, "the lines as they stand in the text, not the longest first");
+  app.option("--unsorted", options.unsorted, "the lines in the order of the text, not the longest first");
   app.option("--steps", between(options.steps, 0, 10000),
-             "train the model on so many times 64 lines, those that follow, before");
+             "optimizer steps before the table, each on the next 64 of the lines that follow");
   app.option("--layers", between(options.layers, 1, 48), "blocks of the model");
-  app.option("--width", between(options.width, 4, 1024), "of the model, a multiple of its 4 heads");
-  app.option("--seed", options.seed, "of the weights");
+  app.option("--width", between(options.width, 4, 1024), "width of the model, a multiple of its 4 heads");
+  app.option("--seed", options.seed, "seed of the weights");
   return app.run(argc, argv, [&] { show(options); });
 }

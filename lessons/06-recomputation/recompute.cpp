@@ -22,11 +22,11 @@ using namespace ringtape;
 struct Options {
   std::int64_t batch = 512, width = 128, layers = 16;
   std::int64_t segment = 4;       ///< layers that are recomputed together
-  std::int64_t accumulation = 4;  ///< micro-batches of the lower half of the table
+  std::int64_t accumulation = 4;  ///< micro-batches in the lower half of the table
   int steps = 0;                  ///< optimizer steps to time; 0: none
 };
 
-/// A ReLU that counts its forwards: the layers that ran.
+/// A ReLU that counts its forwards, and so the layers that ran.
 class CountingRelu : public Module {
  public:
   explicit CountingRelu(int* count) : count_(count) {}
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples in an update");
   app.option("--accumulation", between(options.accumulation, 1, 65536),
-             "accumulation steps in the lower half of the table");
+             "micro-batches in the lower half of the table");
   app.option("--steps", between(options.steps, 0, 1000), "time this many optimizer steps; 0: none");
   return app.run(argc, argv, [&] {
     check(options.batch % options.accumulation == 0,

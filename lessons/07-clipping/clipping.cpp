@@ -1,5 +1,5 @@
-// Clip once, after accumulating, or after each micro-batch: the length and the direction of the gradient that
-// the step uses.
+// Clipping once, after accumulating, and after each micro-batch: the length and the direction of the gradient
+// that the step uses.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using namespace ringtape;
 constexpr std::int64_t kBatch = 64, kFeatures = 32;
 
 struct Options {
-  double limit = 1, target = 100;  ///< of the norm; of the sample that is far off
+  double limit = 1, target = 100;  ///< limit of the norm; target of the sample that is far off
   std::uint64_t seed = 0;
 };
 
@@ -99,8 +99,8 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "Clipping once for a batch, and after each of its micro-batches.\nExample: clipping --clip-norm 30");
-  app.option("--clip-norm", between(options.limit, 1e-6, 1e6), "greatest norm of the gradient");
+  app.option("--clip-norm", between(options.limit, 1e-6, 1e6), "limit of the gradient's norm");
   app.option("--target", between(options.target, -1e6, 1e6), "target of the sample that is far off");
-  app.option("--seed", options.seed, "of the weights and samples");
+  app.option("--seed", options.seed, "seed of the weights and samples");
   return app.run(argc, argv, [&] { show(options); });
 }

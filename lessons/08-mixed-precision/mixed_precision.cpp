@@ -17,8 +17,8 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  double loss = 1e-7;       ///< of the gradients that f16 may lose
-  double scale = 65536;     ///< of the loss
+  double loss = 1e-7;       ///< roughly the loss whose gradients f16 may lose
+  double scale = 65536;     ///< initial factor of the loss
   int growth_interval = 3;  ///< updates without overflow before the scale is doubled
 };
 
@@ -43,7 +43,7 @@ void show_numbers() {
   line("1 added 5000 times", count(DType::f16), count(DType::bf16));
 }
 
-/// A model that computes in `compute`, with inputs and targets for it.
+/// A model that computes in the dtype `compute`, with inputs and targets.
 struct Example {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
@@ -55,7 +55,7 @@ struct Example {
         x(to(randn({128, 32}), compute)),
         target(to(randn({128, 1}, DType::f32, {}, 1), compute)) {}
 
-  /// `share` makes the loss small, as late in training.
+  /// The loss times `share`: a small `share` makes it as small as late in training.
   Tensor loss(double share) { return mse_loss((*model)(x), target, Reduction::mean, 1 / share); }
 };
 
@@ -109,8 +109,9 @@ int main(int argc, char** argv) {
   CommandLine app(
       "Numbers and gradients in 16 bits, with a loss scale and without.\n"
       "Example: mixed_precision --loss 1e-10");
-  app.option("--loss", between(options.loss, 1e-30, 1e30), "the loss, roughly, whose gradients are counted");
-  app.option("--scale", between(options.scale, 1, 1e30), "factor of the loss, at the beginning");
+  app.option("--loss", between(options.loss, 1e-30, 1e30),
+             "roughly the loss whose zero gradients are counted");
+  app.option("--scale", between(options.scale, 1, 1e30), "factor of the loss at the beginning");
   app.option("--growth-interval", between(options.growth_interval, 1, 1000),
              "updates without overflow before the factor is doubled");
   return app.run(argc, argv, [&] {

@@ -1,4 +1,4 @@
-// LAMB's trust ratio: the size of each parameter's step, relative to the parameter.
+// LAMB's trust ratio: the norm of each parameter's step, relative to the norm of the parameter.
 #include <fmt/format.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ struct Options {
   std::uint64_t seed = 0;
 };
 
-/// Four layers whose weights differ in size; the gradients of a batch.
+/// Four layers of different sizes, with the gradients of a batch.
 struct Example {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
@@ -39,7 +39,7 @@ struct Example {
   }
 };
 
-/// For each weight: the norm of its change by one step over the norm of the weight.
+/// For each parameter: the norm of its change in one step over the norm of the parameter.
 template <class AnyOptimizer, class ItsOptions>
 std::vector<double> relative_changes(const Options& options, const ItsOptions& its_options) {
   Example example(options);
@@ -80,6 +80,6 @@ int main(int argc, char** argv) {
   CommandLine app("The relative size of one step by SGD, Adam and LAMB.\nExample: trust_ratio --scale 8");
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of all three");
   app.option("--scale", between(options.scale, 1e-6, 1e6), "factor of the loss, and so of all gradients");
-  app.option("--seed", options.seed, "of the weights and samples");
+  app.option("--seed", options.seed, "seed of the weights and samples");
   return app.run(argc, argv, [&] { show(options); });
 }

@@ -21,11 +21,11 @@ using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  int root = 0, late = 2;  ///< ranks
+  int root = 0, late = 2;  ///< the root, and the other rank that comes late
   int delay = 150;         ///< milliseconds
 };
 
-/// Rank r begins with 10^r times 1, 2, 3, ...: the digits of a sum tell whose values are in it.
+/// Rank r begins with 10^r times 1, 2, 3, ...: the digits of a sum show which ranks' values it contains.
 Tensor own_values(const Communicator& comm) {
   std::int64_t power = 1;
   for (int rank = 0; rank < comm.rank(); ++rank) power *= 10;
@@ -34,15 +34,15 @@ Tensor own_values(const Communicator& comm) {
   return from_vector(values, {comm.size()});
 }
 
-/// The ranks on whose values a result depends, and for which a rank must wait.
+/// On which ranks' values a result depends, and so which ranks must wait for which.
 enum class Needs { nothing_but_the_root, all_at_the_root, all_everywhere };
 
 struct Collective {
   const char* name;
   const char* meaning;
   Needs needs;
-  /// Calls the operation with the rank's own values, or the first of them, and returns its result; undefined
-  /// for none.
+  /// Calls the operation with the rank's own values, or the first of them, and returns its result: undefined
+  /// where this rank gets none.
   std::function<Tensor(Communicator&, const Tensor&, int root)> run;
 };
 
@@ -119,7 +119,7 @@ void show_values(Communicator& comm, int root) {
   }
 }
 
-/// Whether this rank waited for one that came late. The delay begins after every rank has read its clock, so
+/// Whether this rank waited for the late one. The delay begins after every rank has read its clock, so
 /// a rank that waits for the late one measures the whole delay, even on a busy machine.
 bool waited(Communicator& comm, const Collective& collective, const Options& options, int late) {
   const std::chrono::milliseconds delay(options.delay);
@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app("The collective operations, rank by rank.\nExample: mpirun -n 4 by_rank --root 3 --late 0");
   app.option("--root", options.root, "rank that broadcasts, scatters, and receives");
-  app.option("--late", options.late, "rank that comes late, in turn with the root");
+  app.option("--late", options.late, "second rank to come late, after the root");
   app.option("--delay", between(options.delay, 1, 10000), "by how much, in milliseconds");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

@@ -1,4 +1,4 @@
-// A reduce simulated on one device, beside the real all_reduce of several ranks.
+// A reduce simulated on one device, compared with the real all_reduce of several ranks.
 //
 //   mpirun -n 4 simulated_reduce
 #include <cmath>
@@ -30,7 +30,7 @@ Values simulate(int world_size, std::int64_t elements) {
   return sum(stack(gradients), 0).to_vector<float>();
 }
 
-/// The same in the ring's order: chunk c begins on rank c, and goes round from there.
+/// The same in the ring's order: chunk c begins on rank c and goes round from there.
 Values simulate_ring(int world_size, std::int64_t elements) {
   std::vector<Values> gradients;
   for (int rank = 0; rank < world_size; ++rank)
@@ -80,7 +80,7 @@ Result run(Communicator& comm, std::int64_t elements, const Operation& operation
   return {gradient.to_vector<float>(), static_cast<double>(sent) / static_cast<double>(gradient.bytes())};
 }
 
-/// `order`: whether the two add in the same order, so that not even rounding differs.
+/// `order`: whether both add in the same order, so that every bit has to agree.
 void compare(const char* name, const Values& found, const Values& simulated, bool order) {
   double largest = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -117,7 +117,7 @@ void show(Communicator& comm, std::int64_t elements) {
 
 int main(int argc, char** argv) {
   std::int64_t elements = 1'000'000;
-  CommandLine app("A reduce on one device beside a real one.\nExample: mpirun -n 4 simulated_reduce");
+  CommandLine app("A reduce on one device, compared with a real one.\nExample: mpirun -n 4 simulated_reduce");
   app.option("--elements", between(elements, 1, 1e8), "elements of each rank's gradient");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

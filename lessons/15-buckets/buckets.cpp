@@ -28,17 +28,17 @@ using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::int64_t width = 128;                    ///< of the layers
+  std::int64_t width = 128;                    ///< neurons in a layer
   std::int64_t batch = 64;                     ///< samples of a rank
   std::vector<std::int64_t> by_hand = {4, 4};  ///< parameters in each bucket, the last layer's first
-  std::int64_t bucket_kib = 128;               ///< of the second row of buckets
-  std::int64_t calls = 256;                    ///< that reduce 256 KiB together
-  bool time = false;                           ///< an update
+  std::int64_t bucket_kib = 128;               ///< bucket size in the second row
+  std::int64_t calls = 256;                    ///< calls that reduce 256 KiB together
+  bool time = false;                           ///< whether to time an update
   std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 300e6};
   std::int64_t rounds = 25;
 };
 
-/// The same model on all ranks, and samples of this rank's own.
+/// The same model on all ranks, and different samples on each.
 struct Example {
   std::shared_ptr<Sequential> model;
   ParameterArena arena{*model, Device()};
@@ -81,7 +81,7 @@ class ByHand {
     missing_ = sizes_;
   }
   const std::string& log() const { return log_; }
-  /// The share of all buckets but the last.
+  /// The share of the gradients in all buckets but the last.
   double early() const {
     return static_cast<double>(begin_[sizes_.size() - 1]) / static_cast<double>(arena_.size());
   }
@@ -100,8 +100,8 @@ class ByHand {
   std::string log_;
 };
 
-/// Averaged gradients, in how many calls, and the share of them in calls before the last, which can begin
-/// while backward goes on.
+/// Averaged gradients, the number of calls, and the share of the gradients in all calls but the last, which
+/// can begin while backward goes on.
 struct Reduced {
   std::vector<double> gradients;
   std::size_t calls;
@@ -252,7 +252,7 @@ int main(int argc, char** argv) {
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples of a rank");
   app.option("--by-hand", between(options.by_hand, 1, 8),
-             "parameters in each bucket by hand, of 8, the last layer's bias and weight first");
+             "parameters in each bucket by hand, 8 in all, the last layer's bias and weight first");
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
   app.option("--time", options.time, "also time an update, over a slow link");

@@ -27,14 +27,14 @@ using namespace ringtape::lessons;
 constexpr std::int64_t kFeatures = 64;
 
 struct Options {
-  std::int64_t micro_batch = 16, steps = 4;  ///< of each rank
+  std::int64_t micro_batch = 16, steps = 4;  ///< samples of a micro-batch, and micro-batches, of each rank
   std::int64_t hidden = 128;
-  bool time = false;  ///< an update
+  bool time = false;  ///< whether to time an update
   std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 100e6};
   std::int64_t rounds = 25;
 };
 
-/// The same model on all ranks, and samples of this rank's own.
+/// The same model on all ranks, and different samples on each.
 struct Example {
   std::int64_t micro_batch;
   std::shared_ptr<Sequential> model;
@@ -48,7 +48,7 @@ struct Example {
     x = randn({batch, kFeatures});
     y = randn({batch, 10}, DType::f32, {}, 1);
   }
-  /// Of micro-batch `i`.
+  /// The backward of micro-batch `i`, with the sum of its losses over `divisor`.
   void backward(std::int64_t i, double divisor) {
     const Tensor features = x.alias({micro_batch, kFeatures}, i * micro_batch * kFeatures);
     const Tensor targets = y.alias({micro_batch, 10}, i * micro_batch * 10);
@@ -109,7 +109,7 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
   const auto linked = connect_ranks(options.slow_link);
   Example example(*linked, options);
   DataParallel parallel(*example.model, example.arena, linked);
-  // Reductions of an update: none, one behind the last micro-batch, or one behind each.
+  // Reduces after the last micro-batch, or after each.
   const auto update = [&](bool uses_no_sync) {
     example.arena.zero_grad();
     for (std::int64_t i = 0; i < options.steps; ++i) {

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWidth = 512;
 constexpr int kUpdates = 6, kRounds = 4;
-const std::vector<double> kShares = {0.5, 1, 2, 4};  // of an all_reduce, in the time of computing
+const std::vector<double> kShares = {0.5, 1, 2, 4};  // time of an all_reduce over the computing time
 
 struct Options {
   std::int64_t batch = 1024;  ///< samples of each rank
@@ -88,11 +88,11 @@ class Example {
   Tensor x_, y_;
 };
 
-/// Times of the slowest rank, the same on all ranks. All others are in units of `compute`.
+/// Times of the slowest rank, the same on all ranks. All but `compute` are multiples of it.
 struct Times {
   double compute;               ///< seconds of an update that reduces nothing
-  double accumulated;           ///< of one micro-batch for each rank
-  std::vector<double> off, on;  ///< without overlap and with it, for each of kShares
+  double accumulated;           ///< as many micro-batches as there are ranks, on one rank
+  std::vector<double> off, on;  ///< an update without overlap and with it, for each of kShares
 };
 
 /// Seconds of two kinds of updates, the fastest of several of each. They take turns, so that other work on

@@ -27,15 +27,15 @@ constexpr std::int64_t kBatch = 16;
 
 struct Options {
   std::int64_t layers = 16, width = 128;
-  int micro_batches = 4;  ///< of the last column
+  int micro_batches = 4;  ///< in an update of the last column
 
-  /// A layer's weights each.
+  /// A bucket for each layer's weights.
   BucketSizes buckets() const { return {4 * width * width, 4 * width * width}; }
 };
 
 struct Result {
-  BytesByCategory held;  ///< by this rank, at the peak of each category
-  double sent;           ///< by each rank in an update, by formula, over the bytes of the parameters
+  BytesByCategory held;  ///< bytes on this rank, at the peak of each category
+  double sent;           ///< bytes that a rank sends in an update, by formula, over the parameters' bytes
   std::vector<double> values;
 };
 
