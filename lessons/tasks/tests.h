@@ -14,7 +14,7 @@ namespace ringtape::tasks {
 /// A learner's file, compiled to a shared library.
 class LearnersFile {
  public:
-  /// Throws Error for a file that is no shared library.
+  /// Throws Error for a file that is not a shared library.
   explicit LearnersFile(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     check(handle_ != nullptr, "{}", handle_ == nullptr ? dlerror() : "");
   }
@@ -48,11 +48,11 @@ template <class... Arguments>
   throw Error(fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-/// True if the two differ by less than `tolerance` times the expected value's size, or than `tolerance`.
+/// True if the two differ by at most `tolerance` times the larger of |expected| and 1; false for NaN.
 inline bool close(double found, double expected, double tolerance) {
   const double size = expected < 0 ? -expected : expected;
   const double difference = found < expected ? expected - found : found - expected;
-  return difference <= tolerance * (size > 1 ? size : 1);  // false for NaN
+  return difference <= tolerance * (size > 1 ? size : 1);
 }
 
 }  // namespace ringtape::tasks

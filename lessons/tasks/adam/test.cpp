@@ -24,14 +24,14 @@ struct Element {
   }
 };
 
-/// The weight after the first step, from the moments as they are, by the rule with another last line.
+/// The weight, from 1, after a first step with gradient g that leaves out the bias correction.
 double step_without_correction(double g) {
   const double m = 0.1 * g, v = 0.04 * g * g;
   return 1 - 0.1 * m / (std::sqrt(v) + 0.01);
 }
 
-/// The same with eps added to sqrt(v), and the correction of both moments as one factor of the rate. (Were
-/// sqrt(1 - beta2) equal to 1 - beta1, that factor would be 1 in the first step.)
+/// The same with both corrections as one factor of the rate, so that eps is added to the uncorrected sqrt(v).
+/// (Were sqrt(1 - beta2) equal to 1 - beta1, that factor would be 1 in the first step.)
 double step_with_eps_before_correction(double g) {
   const double m = 0.1 * g, v = 0.04 * g * g;
   return 1 - 0.1 * (std::sqrt(0.04) / 0.1) * m / (std::sqrt(v) + 0.01);
@@ -86,8 +86,7 @@ void test_later_steps(StepFunction* step) {
   if (!close(x.w[0], w, 1e-5)) {
     wrong(
         "the first step is right, but after steps with g = 0.5, -1 and 2 w is {:.5f}, expected {:.5f}: does "
-        "the "
-        "correction use t, and do m and v keep what they had?",
+        "the correction use t, and do m and v build on their old values?",
         x.w[0], w);
   }
 }

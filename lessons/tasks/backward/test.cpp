@@ -35,9 +35,8 @@ void test_slope(Backward* backward) {
     if (close(dx[i], expected, 1e-4)) continue;
     if (std::isnan(dx[i])) {
       wrong(
-          "dx of x = {:g} is not a number, which it was before the call: without accumulate dx holds "
-          "anything, "
-          "so write it, and do not add to it",
+          "dx of x = {:g} is not a number, as it was before the call: without accumulate dx is "
+          "uninitialized, so overwrite it instead of adding to it",
           x[i]);
     }
     if (close(dx[i], sigmoid, 1e-4)) {

@@ -28,7 +28,7 @@ struct Example {
   Example() {
     buckets.launch = [this](int bucket) {
       if (std::find(launched.begin(), launched.end(), bucket) != launched.end())
-        wrong("bucket {} is launched twice: is `next` the number of the bucket behind it?", bucket);
+        wrong("bucket {} is launched twice: is `next` the number of the bucket after it?", bucket);
       launched.push_back(bucket);
     };
   }
@@ -75,7 +75,7 @@ void test_unused(Complete* complete, Ended* ended) {
                        "nothing is launched twice");
 }
 
-/// The loss on each step, of this rank's samples, with the learner's hook on every parameter.
+/// The loss of this rank's samples in each step, with the learner's hook on every parameter.
 std::vector<double> losses_with_hook(Communicator& comm, Complete* complete, Ended* ended) {
   SmallModel model;
   SGD sgd(model.arena, {.learning_rate = 0.5});

@@ -31,8 +31,8 @@ void test_norm(Clip* clip) {
     wrong("the norm is 169, the sum of the squares: the root is missing, which makes 13");
   if (close(norm, 12, 1e-6) || close(norm, 17, 1e-6)) {
     wrong(
-        "the norm is {:g}: it is that of all parameters together, sqrt(9 + 16 + 144) = 13, not 5 and 12 "
-        "apart",
+        "the norm is {:g}: take one norm of all parameters together, sqrt(9 + 16 + 144) = 13, not a norm of "
+        "each, 5 and 12",
         norm);
   }
   if (close(norm, 11, 1e-6) || close(norm, 19, 1e-6))
@@ -53,7 +53,7 @@ void test_small(Clip* clip) {
 void test_large(Clip* clip) {
   const Gradients found(clip, 6.5);
   if (found.first[0] == 3) wrong("a norm of 13 is above the limit of 6.5, but the gradients did not change");
-  if (close(found.norm, 6.5, 1e-6)) wrong("return the norm from before clipping, 13, not the limit");
+  if (close(found.norm, 6.5, 1e-6)) wrong("return the norm before clipping, 13, not the limit");
   if (found.first == std::vector<float>{3, -4} || found.second[1] == 6.5F) {
     wrong("elements were limited one by one, which turns the gradient: multiply all of them by 6.5 / 13");
   }

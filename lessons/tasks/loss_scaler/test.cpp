@@ -58,7 +58,7 @@ void test_in_a_row(UpdateScale* update) {
   }
 }
 
-/// A training in f16 whose step 20 has a loss 10,000 times as large.
+/// A training run in f16; in step 20 the loss is 10,000 times as large.
 struct Training {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;

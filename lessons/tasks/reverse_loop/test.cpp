@@ -90,7 +90,7 @@ Gradient elements_of(const Tensor& tensor) {
   return tensor.to_vector<float>();
 }
 
-/// Ringtape's tape as the task's nodes. Keeps the numbers of the tensors.
+/// Ringtape's tape as the task's nodes, and the number of each tensor.
 struct Translation {
   std::vector<Node> recorded = Tape::current().nodes();
   std::unordered_map<const AutogradMeta*, std::size_t> numbers;

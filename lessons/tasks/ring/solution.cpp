@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Chunk `chunk` of the values; numbers outside of 0 to ranks - 1 go round.
+/// Chunk `chunk` of the values; numbers outside of 0 to ranks - 1 wrap around.
 std::span<float> chunk_of(const Ring& ring, std::span<float> values, int chunk) {
   const std::size_t size = values.size() / static_cast<std::size_t>(ring.ranks);
   const int number = (chunk % ring.ranks + ring.ranks) % ring.ranks;

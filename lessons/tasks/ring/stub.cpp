@@ -6,7 +6,7 @@
 
 namespace {
 
-/// Chunk `chunk` of the values; numbers outside of 0 to ranks - 1 go round.
+/// Chunk `chunk` of the values; numbers outside of 0 to ranks - 1 wrap around.
 std::span<float> chunk_of(const Ring& ring, std::span<float> values, int chunk) {
   const std::size_t size = values.size() / static_cast<std::size_t>(ring.ranks);
   const int number = (chunk % ring.ranks + ring.ranks) % ring.ranks;
@@ -17,13 +17,13 @@ std::span<float> chunk_of(const Ring& ring, std::span<float> values, int chunk) 
 
 void reduce_scatter(const Ring& ring, std::span<float> values) {
   std::vector<float> received(values.size() / static_cast<std::size_t>(ring.ranks));
-  // Your code: ring.ranks - 1 times, send a chunk and add what comes to another.
+  // Your code: ring.ranks - 1 times, send a chunk and add what is received to another.
   static_cast<void>(chunk_of(ring, values, 0));
   static_cast<void>(received);
 }
 
 void all_gather(const Ring& ring, std::span<float> values) {
-  // Your code: ring.ranks - 1 times, send a complete chunk and replace another by what comes.
+  // Your code: ring.ranks - 1 times, send a complete chunk and replace another by what is received.
   static_cast<void>(ring);
   static_cast<void>(values);
 }

@@ -20,7 +20,7 @@ namespace {
 using Half = void(const Ring&, std::span<float>);
 constexpr int kRanks = 4, kPerChunk = 3, kAll = (1 << kRanks) - 1;
 
-/// The ranks whose values a sum contains, of values 2^rank.
+/// Names the ranks whose values 2^rank a sum contains.
 std::string ranks_in(float sum) {
   const int bits = static_cast<int>(sum);
   if (bits < 0 || bits > kAll || static_cast<float>(bits) != sum)
@@ -81,7 +81,7 @@ void test_reduce_scatter(Half* reduce_scatter) {
 void test_all_gather(Half* all_gather) {
   std::vector<std::vector<float>> values;
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
-    values.emplace_back(kRanks * kPerChunk, -1.0F);  // what must not be left
+    values.emplace_back(kRanks * kPerChunk, -1.0F);  // must be replaced
     const std::size_t complete = (rank + 1) % kRanks;
     for (std::size_t i = 0; i < kPerChunk; ++i) {
       values[rank][complete * kPerChunk + i] = static_cast<float>(100 * complete + i);
@@ -136,7 +136,7 @@ class LearnersRing : public CommHook {
   Half* all_gather_;
 };
 
-/// A training in which each rank has 15 of the 60 samples.
+/// The losses of a training run in which the ranks divide the 60 samples, with `hook`; null: the library's.
 std::vector<double> losses_with(const std::shared_ptr<Communicator>& comm,
                                 const std::shared_ptr<CommHook>& hook) {
   SmallModel model;

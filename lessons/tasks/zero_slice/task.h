@@ -8,14 +8,14 @@ struct Slice {
   std::int64_t first, count;
 };
 
-/// What ZeRO's stage 1 calls in an update, each on all ranks at the same time.
+/// The operations of an update in ZeRO stage 1. All ranks call each of them.
 struct Operations {
-  std::function<void()> reduce_scatter;      ///< the mean gradient of the own slice; the others' stay partial
-  std::function<void(Slice own)> optimizer;  ///< updates these values, from these gradients
-  std::function<void()> all_gather;          ///< every rank's slice of the values comes from its owner
+  std::function<void()> reduce_scatter;      ///< makes the gradients of the own slice means over the ranks
+  std::function<void(Slice own)> optimizer;  ///< updates the values of `own` by their gradients
+  std::function<void()> all_gather;          ///< gets every slice's values from its owner
 };
 
-/// The slice that a rank owns. The slices of all ranks cover all elements, each once, and their lengths
+/// The slice that a rank owns. The slices of all ranks cover each element exactly once, and their lengths
 /// differ by at most 1.
 extern "C" Slice slice_of(std::int64_t elements, int rank, int ranks);
 
