@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   app.option("--batch-size", between(options.batch, 1, 65536), "samples in the batch");
   app.option("--accumulation", between(options.steps, 1, 65536), "micro-batches that it is divided into");
   app.option("--lr", between(options.lr, 0, 1e6), "learning rate of both optimizers");
-  app.option("--eps", between(options.eps, 0, 1e6), "Adam's eps");
+  app.option("--eps", between(options.eps, 1e-30, 1e6), "Adam's eps");
   return app.run(argc, argv, [&] {
     check(options.batch % options.steps == 0,
           "--batch-size must be a multiple of --accumulation, found {} and {}", options.batch, options.steps);

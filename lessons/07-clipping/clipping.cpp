@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "autograd/ops.h"

@@ -169,6 +169,8 @@ int main(int argc, char** argv) {
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (!has_ranks(*comm, 4, "by_rank")) return;
+    check(comm->size() <= 15, "the values of rank r begin with 10^r: expected at most 15 ranks, found {}",
+          comm->size());
     for (const int rank : {options.root, options.late}) {
       check(rank >= 0 && rank < comm->size(), "--root and --late are ranks from 0 to {}, found {}",
             comm->size() - 1, rank);

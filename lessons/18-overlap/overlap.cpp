@@ -98,7 +98,7 @@ struct Times {
 /// Seconds of two kinds of updates, the fastest of several of each. They take turns, so that other work on
 /// the machine affects both.
 template <typename First, typename Second>
-std::pair<double, double> time_in_turns(Communicator& comm, First first, Second second) {
+std::pair<double, double> fastest_in_turns(Communicator& comm, First first, Second second) {
   double best_first = 1e9, best_second = 1e9;
   for (int update = 0; update < kUpdates; ++update) {
     best_first = std::min(best_first, first());
@@ -109,14 +109,14 @@ std::pair<double, double> time_in_turns(Communicator& comm, First first, Second 
 
 Times measure(const std::shared_ptr<Communicator>& comm, const Options& options) {
   Example example(comm, options, true);
-  const auto [compute, accumulated] = time_in_turns(
+  const auto [compute, accumulated] = fastest_in_turns(
       *comm, [&] { return example.time(1, false); }, [&] { return example.time(comm->size(), false); });
   Times times{compute, accumulated / compute, {}, {}};
   const double sent = 2.0 * (comm->size() - 1) / comm->size() * static_cast<double>(example.gradient_bytes());
   for (const double share : kShares) {
     const auto linked = connect_ranks(SlowLink{Seconds(0), sent / (share * compute)});
     Example without(linked, options, false), with(linked, options, true);
-    const auto [off, on] = time_in_turns(
+    const auto [off, on] = fastest_in_turns(
         *comm, [&] { return without.time(1, true); }, [&] { return with.time(1, true); });
     times.off.push_back(off / compute);
     times.on.push_back(on / compute);
