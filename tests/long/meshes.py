@@ -8,7 +8,7 @@ and off, each schedule of a pipeline. If ranks do not divide the usual sizes (su
 and 7 data ranks), heads, tokens and samples are rounded up to what they divide, also for one rank; these runs come last, and
 --only "of other sizes" takes them alone.
 Ways: with and without micro-batches, recomputation, bfloat16, clipping: all 16, of other sizes 4. --every 7 takes each seventh run
-from --offset on, --only the runs whose line contains the text.
+from --offset on (an even number takes the same ways of each mesh), --only the runs whose line contains the text.
 
 Twenty steps of SGD. In f32 losses, the last evaluation and gradient norms must be one rank's within 1e-4 of their value, and weights within 1e-5
 of each tensor's largest. In bfloat16, sums that ranks divide are rounded at other places, so that two runs differ as much as each
