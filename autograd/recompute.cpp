@@ -26,11 +26,16 @@ class RepeatRandom {
   Generator now_;
 };
 
+Tensor result_of(const Segment& segment, const std::vector<Tensor>& inputs) {
+  Tensor y = segment(inputs);
+  check(y.defined(), "recompute: the segment returned an undefined tensor");
+  return y;
+}
+
 /// The segment's result, as the output of a node of `nested` wherever it has a gradient.
 Tensor run(const Segment& segment, const std::vector<Tensor>& inputs, const NestedTape& nested) {
   const MemoryScope category(MemoryCategory::activations);
-  Tensor y = segment(inputs);
-  check(y.defined(), "recompute: the segment returned an undefined tensor");
+  Tensor y = result_of(segment, inputs);
   const bool passed_on = y.requires_grad() && !nested.tape().produced(y);  // the segment returned an input
   return passed_on ? view(y, {y.shape().begin(), y.shape().end()}) : y;
 }
@@ -85,11 +90,7 @@ struct Recomputation {
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
   check(std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.defined(); }),
         "recompute: an input is undefined");
-  if (!Tape::is_recording()) {
-    const Tensor y = segment(inputs);
-    check(y.defined(), "recompute: the segment returned an undefined tensor");
-    return y;
-  }
+  if (!Tape::is_recording()) return result_of(segment, inputs);
 
   const OperationScope span("recompute", {});
   Recomputation again{.segment = segment,
