@@ -75,14 +75,17 @@ __global__ void cross_entropy_shard_backward(CrossEntropyShard p, const T* logit
   const BlockShare share = share_of_block(p.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const std::int64_t target = target_of(p, row), own = target - p.first_class;
-    const A scale = counts(p, target) ? *grad_loss / static_cast<A>(p.divisor) : A{0};
+    const A scale = *grad_loss / static_cast<A>(p.divisor);
+    const bool is_counted = counts(p, target);
     const A max = stats[2 * row], inverse = A{1} / stats[2 * row + 1];
     const RowsInPasses<T, 1> x(p.classes, logits + row * p.classes);
     T* const to = dlogits + row * p.classes;
     x.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
       Vec<A, lanes> result;
       for (int k = 0; k < lanes; ++k) {
-        result[k] = scale * (softmax_exp(values[0][k] - max) * inverse - (i + k == own ? A{1} : A{0}));
+        const A softmax = softmax_exp(values[0][k] - max) * inverse;
+        // An ignored row's logits need not be finite, and 0 times NaN is NaN.
+        result[k] = is_counted ? scale * (softmax - (i + k == own ? A{1} : A{0})) : A{0};
       }
       store_result(to + i, result, accumulate);
     });

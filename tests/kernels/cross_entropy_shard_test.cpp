@@ -3,6 +3,7 @@
 #include "kernels/cross_entropy_shard.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "tests/support/kernel_test.h"
@@ -102,7 +103,37 @@ void check_parts(DType dtype, int ranks, std::vector<std::int64_t> classes, std:
   });
 }
 
+template <class T>
+void check_ignored_infinity(DType dtype) {
+  using A = typename Statistic<T>::Type;
+  constexpr std::int64_t kOwn = 5;
+  std::vector<T> logits(2 * kOwn, from_double<T>(0));
+  logits[3] = from_double<T>(std::numeric_limits<double>::infinity());
+  on_every_device<T>([&](Device device, const Stream& stream) {
+    const DeviceArray<std::int64_t> targets(device, {kIgnored, 1});
+    const DeviceArray<int> invalid(device, 1, 0);
+    const DeviceArray<T> part(device, logits), gradient(device, 2 * kOwn, from_double<T>(7));
+    const DeviceArray<A> all(device, 6), stats(device, 4), loss(device, 1), upstream(device, 1, A{1});
+    const CrossEntropyShard problem{dtype, DType::i64, targets.data(), 2,   kOwn,
+                                    0,     kOwn,       kIgnored,       1.0, invalid.data()};
+    cross_entropy_shard_statistics(stream, problem, part.data(), all.data());
+    cross_entropy_shard_loss(stream, problem, all.data(), 1, stats.data(), loss.data());
+    cross_entropy_shard_backward(stream, problem, part.data(), stats.data(), upstream.data(), gradient.data(),
+                                 false);
+    CHECK(worst_error(loss.doubles(), {std::log(5.0)}, 8 * rounding<A>()) <= 1);
+    const std::vector<double> expected{0, 0, 0, 0, 0, 0.2, -0.8, 0.2, 0.2, 0.2};
+    CHECK(worst_error(gradient.doubles(), expected, 2 * rounding<T>()) <= 1);
+  });
+}
+
 }  // namespace
+
+TEST_CASE("cross_entropy_shard: an ignored row of infinite logits has a gradient of 0", "[cross_entropy]") {
+  check_ignored_infinity<float>(DType::f32);
+  check_ignored_infinity<double>(DType::f64);
+  check_ignored_infinity<bfloat16>(DType::bf16);
+  check_ignored_infinity<float16>(DType::f16);
+}
 
 TEST_CASE("cross_entropy_shard: loss and gradients of the parts are those of the whole", "[cross_entropy]") {
   for (const int ranks : {1, 2, 3, 8}) {
