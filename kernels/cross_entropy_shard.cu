@@ -76,16 +76,19 @@ __global__ void cross_entropy_shard_backward(CrossEntropyShard p, const T* logit
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const std::int64_t target = target_of(p, row), own = target - p.first_class;
     const A scale = *grad_loss / static_cast<A>(p.divisor);
-    const bool is_counted = counts(p, target);
     const A max = stats[2 * row], inverse = A{1} / stats[2 * row + 1];
     const RowsInPasses<T, 1> x(p.classes, logits + row * p.classes);
     T* const to = dlogits + row * p.classes;
+    if (!counts(p, target)) {  // not a factor of 0: its logits may be infinite, and 0 times NaN is NaN
+      if (accumulate) continue;
+      x.for_each(
+          [=](std::int64_t i, auto lanes, int, const auto&) { store_aligned(to + i, Vec<T, lanes>{}); });
+      continue;
+    }
     x.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
       Vec<A, lanes> result;
       for (int k = 0; k < lanes; ++k) {
-        const A softmax = softmax_exp(values[0][k] - max) * inverse;
-        // An ignored row's logits need not be finite, and 0 times NaN is NaN.
-        result[k] = is_counted ? scale * (softmax - (i + k == own ? A{1} : A{0})) : A{0};
+        result[k] = scale * (softmax_exp(values[0][k] - max) * inverse - (i + k == own ? A{1} : A{0}));
       }
       store_result(to + i, result, accumulate);
     });

@@ -83,7 +83,7 @@ CHANGES = [
     ("cross-entropy: no divisor of the loss", LOSS, "total / p.divisor", "total"),
     ("cross-entropy: no divisor of the gradient", LOSS, "*grad_loss / static_cast<A>(p.divisor)", "*grad_loss"),
     ("cross-entropy: no upstream gradient", LOSS, "*grad_loss / static_cast<A>(p.divisor)", "A{1} / static_cast<A>(p.divisor)"),
-    ("cross-entropy: ignored targets have a gradient", LOSS, "result[k] = is_counted ?", "result[k] = true ?"),
+    ("cross-entropy: ignored targets have a gradient", LOSS, "if (!counts(p, target)) {", "if (false) {"),
     ("cross-entropy: target logit of class 0's rank", LOSS, "own = target - p.first_class;\n    const bool",
      "own = target;\n    const bool"),
     ("cross-entropy: gradient of class 0's rank", LOSS, "own = target - p.first_class;\n    const A", "own = target;\n    const A"),
