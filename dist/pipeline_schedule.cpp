@@ -13,12 +13,22 @@
 namespace ringtape {
 namespace {
 
-/// The sizes of the groups of micro-batches: a group goes through a chunk before it goes through the next
-/// one. With p stages a group has p micro-batches; if p does not divide the m micro-batches, there are m / p
+/// The number of groups of micro-batches: a group goes through a chunk before it goes through the next one.
+/// With p stages a group has p micro-batches; if p does not divide the m micro-batches, there are m / p
 /// groups (rounded down) of p or a few more, the larger ones first; with m < p one group of m. (A group of
 /// fewer than p would wait, and a larger group after a smaller one could wait for ever.)
+int number_of_groups(const PipelineShape& shape) {
+  return std::max(1, shape.micro_batches / shape.stages);
+}
+
+int largest_group(const PipelineShape& shape) {
+  const int count = number_of_groups(shape);
+  return (shape.micro_batches + count - 1) / count;
+}
+
+/// The sizes of the groups.
 std::vector<int> groups_of(const PipelineShape& shape) {
-  const int count = std::max(1, shape.micro_batches / shape.stages);
+  const int count = number_of_groups(shape);
   std::vector<int> groups(static_cast<std::size_t>(count), shape.micro_batches / count);
   for (int i = 0; i < shape.micro_batches % count; ++i) ++groups[i];
   return groups;
@@ -49,7 +59,7 @@ int warmup_of(PipelineScheduleKind kind, const PipelineShape& shape, int stage) 
     case PipelineScheduleKind::one_f_one_b:
       return after;
     case PipelineScheduleKind::interleaved:
-      return 2 * after + (shape.chunks - 1) * groups_of(shape).front();
+      return 2 * after + (shape.chunks - 1) * largest_group(shape);
   }
   return shape.micro_batches * shape.chunks;
 }
@@ -136,8 +146,8 @@ int most_in_flight(const std::vector<StageTask>& tasks) {
 }
 
 double micro_batches_in_flight(PipelineScheduleKind kind, const PipelineShape& shape, int stage) {
-  return std::max(1.0,
-                  static_cast<double>(most_in_flight(stage_schedule(kind, shape, stage))) / shape.chunks);
+  const int most = std::min(shape.micro_batches * shape.chunks, warmup_of(kind, shape, stage) + 1);
+  return std::max(1.0, static_cast<double>(most) / shape.chunks);
 }
 
 namespace {

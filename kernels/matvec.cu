@@ -8,8 +8,9 @@ namespace {
 
 /// A block goes through rows of B, one after another.
 template <class T, class Out>
-__global__ void matvec(const T* a, const T* b, std::int64_t ldb, const Out* bias, Out* c, std::int64_t rows,
-                       std::int64_t columns, accumulate_t<T> alpha, accumulate_t<T> beta) {
+__global__ void __launch_bounds__(kMostRowThreads)
+    matvec(const T* a, const T* b, std::int64_t ldb, const Out* bias, Out* c, std::int64_t rows,
+           std::int64_t columns, accumulate_t<T> alpha, accumulate_t<T> beta) {
   const BlockShare share = share_of_block(rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const RowsInPasses<T, 2> factors(columns, a, b + row * ldb);

@@ -68,9 +68,16 @@ __global__ void __launch_bounds__(kMostRowThreads, kBlocksOfForward<T>)
   }
 }
 
+/// A block of norm_backward has a thread for every kKeptVectors vectors of a row, up to kMostRowThreads.
 template <class T>
-__global__ void norm_backward(NormRows<T> p, const T* dy, T* dx, bool accumulate,
-                              accumulate_t<T>* weight_partial, accumulate_t<T>* bias_partial) {
+constexpr int kThreadsOfBackward = minimum<int>(kMostRowThreads,
+                                                ceil_div(kMostNormColumns, 32 * kKeptVectors * kVecLanes<T>) *
+                                                    32);
+
+template <class T>
+__global__ void __launch_bounds__(kThreadsOfBackward<T>)
+    norm_backward(NormRows<T> p, const T* dy, T* dx, bool accumulate, accumulate_t<T>* weight_partial,
+                  accumulate_t<T>* bias_partial) {
   using A = accumulate_t<T>;
   const A scale = A{1} / static_cast<A>(p.columns);
   A* const weight_sums = weight_partial == nullptr ? nullptr : dynamic_shared<A>();

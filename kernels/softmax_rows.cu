@@ -26,8 +26,9 @@ __global__ void softmax_forward(const T* all_x, T* all_y, std::int64_t rows, std
 }
 
 template <class T>
-__global__ void softmax_backward(const T* all_y, const T* all_dy, T* all_dx, std::int64_t rows,
-                                 std::int64_t columns, bool accumulate) {
+__global__ void __launch_bounds__(kMostRowThreads)
+    softmax_backward(const T* all_y, const T* all_dy, T* all_dx, std::int64_t rows, std::int64_t columns,
+                     bool accumulate) {
   using A = accumulate_t<T>;
   const BlockShare share = share_of_block(rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {

@@ -47,6 +47,16 @@ std::vector<std::int64_t> blocks_of_parts(const TransformerOptions& model, int p
   return blocks;
 }
 
+/// Blocks of each of the stage's chunks.
+std::vector<std::int64_t> blocks_of_chunks(const TransformerOptions& model, const GptPart& part) {
+  const std::vector<std::int64_t> of_parts = blocks_of_parts(model, part.stages * part.chunks);
+  std::vector<std::int64_t> blocks;
+  for (int c = 0; c < part.chunks; ++c) {
+    blocks.push_back(of_parts[static_cast<std::size_t>(c * part.stages + part.stage)]);
+  }
+  return blocks;
+}
+
 std::int64_t blocks_of(const TransformerOptions& model, const GptPart& part) {
   return blocks_of_stages(model, part.stages, part.chunks)[static_cast<std::size_t>(part.stage)];
 }
@@ -71,8 +81,9 @@ class PeakOfGptUpdate {
  public:
   PeakOfGptUpdate(const GptMemoryProblem& p, const ShardBuffers& buffers)
       // Each micro-batch through a chunk has its own tape, and its own last segment, which is not recomputed.
+      // All are counted like those of the largest chunk.
       : buffers_(buffers),
-        layers_((blocks_of(p.model, p.part) + p.part.chunks - 1) / p.part.chunks),
+        layers_(std::ranges::max(blocks_of_chunks(p.model, p.part))),
         segment_(p.recompute),
         in_flight_(p.part.in_flight * p.part.chunks),
         is_swiglu_(is_swiglu(p.model)),
@@ -203,7 +214,7 @@ void check_problem(const GptMemoryProblem& p) {
 }
 
 std::vector<GptParameter> parameters_of_rank(const TransformerOptions& o, const GptPart& part) {
-  const std::vector<std::int64_t> blocks_of_part = blocks_of_parts(o, part.stages * part.chunks);
+  const std::vector<std::int64_t> blocks = blocks_of_chunks(o, part);
   const bool norm_bias = o.norm == Norm::Kind::layer && o.bias;
   const std::int64_t ranks = part.tensor, hidden = part_of(o.hidden_or_default(), part);
   std::vector<GptParameter> parameters;
@@ -233,9 +244,8 @@ std::vector<GptParameter> parameters_of_rank(const TransformerOptions& o, const 
   if (has_embeddings(part) && o.positions == PositionKind::learned) add(o.context * o.width, false);
   std::vector<int> chunk_of_block;
   for (int c = 0; c < part.chunks; ++c) {
-    const auto blocks =
-        static_cast<std::size_t>(blocks_of_part[static_cast<std::size_t>(c * part.stages + part.stage)]);
-    chunk_of_block.insert(chunk_of_block.end(), blocks, c);
+    const auto of_chunk = static_cast<std::size_t>(blocks[static_cast<std::size_t>(c)]);
+    chunk_of_block.insert(chunk_of_block.end(), of_chunk, c);
   }
   for (block = 0; block < std::ssize(chunk_of_block); ++block) {
     chunk = chunk_of_block[static_cast<std::size_t>(block)];
@@ -420,6 +430,15 @@ double forward_flops(const TransformerOptions& o, std::int64_t sequences, std::i
   const double linear = 2 * t * (layers * of_block + width * static_cast<double>(o.vocabulary));
   const double attention = layers * 2 * t * (t + 1) * width;
   return static_cast<double>(sequences) * (linear + attention);
+}
+
+std::int64_t recomputed_blocks(const GptMemoryProblem& problem) {
+  if (problem.recompute == 0) return 0;
+  std::int64_t count = 0;
+  for (const std::int64_t blocks : blocks_of_chunks(problem.model, problem.part)) {
+    count += std::max<std::int64_t>(0, blocks - 1) / problem.recompute * problem.recompute;
+  }
+  return count;
 }
 
 BytesByCategory estimate_memory(const GptMemoryProblem& given) {

@@ -85,6 +85,9 @@ struct GptMemoryProblem {
   ArenaSharding sharding = {};  ///< ZeRO over the ranks that divide the batch; its rank does not matter
 };
 
+/// Blocks of the stage whose forward runs again in backward: of each chunk those before its last segment.
+std::int64_t recomputed_blocks(const GptMemoryProblem& problem);
+
 /// Bytes by formula, in the categories of the allocator, at the peak of an update, with each allocation
 /// rounded up to 256 bytes. In f32, for P parameters, N = sequences x tokens, width C, hidden size H of the
 /// MLP, and L blocks:

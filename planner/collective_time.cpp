@@ -62,10 +62,12 @@ double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps,
            static_cast<double>(steps - messages) * wait;
   };
   // If the slowest link is inside a node, the slowest path either consists of messages only, or stays in its
-  // node because leaving the node takes less time than waiting. If the slowest link is between nodes, the
+  // node because leaving the node takes less time than waiting, at its beginning or before it leaves the last
+  // node. If the slowest link is between nodes, the
   // slowest path crosses either as many of these links as possible, or only one, if the messages on the way
   // to the next such link take less time than waiting.
-  if (inside >= wait) return std::max(path(steps), path(std::min(steps, local - 1)));
+  const std::int64_t first = std::min(steps, local - 1), whole = (steps + 1) / local * local - 1;
+  if (inside >= wait) return std::max({path(steps), path(first), path(std::max(first, whole))});
   return std::max(path(1), path(1 + (steps - 1) / local * local));
 }
 

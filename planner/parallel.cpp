@@ -71,13 +71,6 @@ std::vector<T> values_of(const std::optional<T>& fixed, std::vector<T> searched)
   return fixed ? std::vector<T>{*fixed} : searched;
 }
 
-std::vector<std::int64_t> chunks_of(const ParallelRequest& request, const MeshSizes& mesh) {
-  if (mesh.pipeline == 1) return {1};
-  std::vector<std::int64_t> chunks = values_of(request.chunks, {1, 2, 4});
-  std::erase_if(chunks, [&](std::int64_t each) { return !has_blocks(request, mesh.pipeline, each); });
-  return chunks;
-}
-
 std::vector<bool> sequence_of(const ParallelRequest& request, const MeshSizes& mesh) {
   if (mesh.tensor == 1 || !divides_tokens(request, mesh)) return {false};
   return values_of(request.sequence, {false, true});
@@ -88,7 +81,7 @@ std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes
   std::vector<ParallelWay> ways;
   const std::int64_t own = request.global_batch / mesh.data;  // samples of a rank
   for (const bool reshard : zero == 3 ? values_of(request.reshard, {true, false}) : std::vector{true}) {
-    for (const std::int64_t chunks : chunks_of(request, mesh)) {
+    for (const std::int64_t chunks : numbers_of_chunks(request, mesh.pipeline)) {
       for (const bool sequence : sequence_of(request, mesh)) {
         for (const std::int64_t recompute : values_of(request.recompute, {0, 1})) {
           for (const std::int64_t micro_batch : values_of(request.micro_batch, divisors(own))) {

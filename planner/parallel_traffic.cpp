@@ -1,8 +1,6 @@
 #include "planner/parallel_traffic.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "dist/pipeline_schedule.h"
 #include "kernels/arena.h"
@@ -32,24 +30,16 @@ struct Sizes {
         tokens(gpt.sequences * (gpt.tokens == 0 ? gpt.model.context : gpt.tokens) / gpt.part.context),
         blocks(blocks_of_stages(gpt.model, gpt.part.stages,
                                 gpt.part.chunks)[static_cast<std::size_t>(gpt.part.stage)]),
+        recomputed(recomputed_blocks(gpt)),
         value_bytes(static_cast<std::int64_t>(size_of(gpt.compute))),
         stream_bytes(tokens * gpt.model.width * value_bytes),
         parameters(arena_order(parameters_of(gpt.model, gpt.part), stage)),
-        layout(gpt_layout(parameters, gpt.sharding)) {
-    std::map<int, std::set<std::int64_t>> of_chunks;
-    for (const GptParameter& each : parameters) {
-      if (each.block >= 0) of_chunks[each.chunk].insert(each.block);
-    }
-    for (const auto& [chunk, numbers] : of_chunks) {
-      const std::int64_t segment = gpt.recompute == 0 ? std::ssize(numbers) : gpt.recompute;
-      recomputed += (std::ssize(numbers) - 1) / segment * segment;
-    }
-  }
+        layout(gpt_layout(parameters, gpt.sharding)) {}
 
   const GptMemoryProblem& gpt;
   int stage;
   bool first, last;
-  std::int64_t micro_batches, tokens, blocks, recomputed = 0;
+  std::int64_t micro_batches, tokens, blocks, recomputed;
   std::int64_t value_bytes, stream_bytes;
   std::vector<GptParameter> parameters;  // in the order of the arena
   ArenaLayout layout;
@@ -115,18 +105,19 @@ std::int64_t gathers_of(const Sizes& s, const GptParameter& first) {
   return gathers;
 }
 
-CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compress) {
+CollectiveCounts data_traffic(const Sizes& s, const ParallelUpdate& update) {
   CollectiveCounts counts{};
   if (s.gpt.sharding.world_size == 1) return counts;
-  const std::int64_t k = s.micro_batches;
+  const std::int64_t reductions = s.stage >= 2 || update.every_micro_batch ? s.micro_batches : 1;
   for (const GradientBucket& bucket : s.layout.buckets) {
     const std::int64_t gradients = 4 * bucket.elements, values = s.value_bytes * bucket.elements;
     if (s.stage == 0) {
-      const auto bytes = static_cast<std::int64_t>(size_of(compress.value_or(DType::f32)));
-      add(counts, Operation::all_reduce, 1, bytes * bucket.elements);
-      if (compress == DType::f16) add(counts, Operation::all_reduce, 1, 4);  // the largest element
+      const auto bytes = static_cast<std::int64_t>(size_of(update.compress.value_or(DType::f32)));
+      add(counts, Operation::all_reduce, reductions, bytes * bucket.elements);
+      if (update.compress == DType::f16)
+        add(counts, Operation::all_reduce, reductions, 4);  // the largest element
     } else {
-      add(counts, Operation::reduce_scatter, s.stage == 1 ? 1 : k, gradients);
+      add(counts, Operation::reduce_scatter, reductions, gradients);
       add(counts, Operation::all_gather, gathers_of(s, s.parameters[bucket.first_entry]), values);
     }
   }
@@ -167,7 +158,7 @@ CollectiveCounts pipeline_traffic(const Sizes& s) {
 
 ParallelTraffic update_traffic(const ParallelUpdate& update) {
   const Sizes sizes(update);
-  return {.data = data_traffic(sizes, update.compress),
+  return {.data = data_traffic(sizes, update),
           .tensor = tensor_traffic(sizes),
           .context = context_traffic(sizes),
           .pipeline = pipeline_traffic(sizes)};

@@ -12,6 +12,7 @@ namespace ringtape::planner {
 struct ParallelUpdate {
   GptMemoryProblem gpt;  ///< a micro-batch on this rank; `sharding` is over the ranks that divide the batch
   std::int64_t micro_batches = 1;  ///< of this rank in an update
+  bool every_micro_batch = false;  ///< ZeRO 0 and 1 also reduce gradients after each micro-batch
   std::optional<DType> compress;   ///< dtype in which gradients are sent; none: f32
 };
 

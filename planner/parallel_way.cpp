@@ -23,8 +23,10 @@ bool fills_nodes(const Cluster& cluster, std::int64_t ranks) {
 /// Micro-batches that a stage has in flight.
 double in_flight(const ParallelWay& way, int stage) {
   const int stages = way.mesh.pipeline, chunks = static_cast<int>(way.chunks);
-  // More micro-batches than fill the pipeline change nothing.
-  const int micro_batches = static_cast<int>(std::min<std::int64_t>(way.micro_batches, 4 * stages));
+  // Of very many micro-batches only the remainder by the stages matters.
+  constexpr int kMany = 1 << 24;
+  const int micro_batches = static_cast<int>(
+      way.micro_batches < kMany ? way.micro_batches : kMany / stages * stages + way.micro_batches % stages);
   const auto kind = chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
   return micro_batches_in_flight(kind, {stages, micro_batches, chunks}, stage);
 }
@@ -193,6 +195,7 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
   plan.bytes = sum_of(plan.memory);
   plan.traffic = update_traffic({.gpt = part,
                                  .micro_batches = way.micro_batches,
+                                 .every_micro_batch = way.every_micro_batch,
                                  .compress = way.zero == 0 ? request.compress : std::nullopt});
   plan.bytes_sent = sent_by(way, plan.traffic);
   return plan;
@@ -216,10 +219,8 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const auto m = static_cast<double>(way.micro_batches);
   const double rate = request.flops * mesh.tensor * mesh.context / static_cast<double>(way.micro_batch);
   const StageCost cost = costs_of_stages(request, way)[static_cast<std::size_t>(slowest)];
-  // Seconds of recomputation, which is only of blocks.
-  const auto segments =
-      way.recompute == 0 ? 1.0 : std::ceil(cost.block_count / static_cast<double>(way.recompute));
-  const double again = cost.blocks / rate * (segments - 1) / segments;
+  const auto recomputed = static_cast<double>(recomputed_blocks(part));
+  const double again = recomputed * cost.blocks / cost.block_count / rate;  // seconds
 
   const Cluster tensor_group = group_of_ranks(request.cluster, 1);
   const Cluster stage_line =
@@ -229,8 +230,7 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const double in_pipeline =
       static_cast<double>(messages.calls) * message_seconds(stage_line, mesh.pipeline, messages);
   const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(Operation::exchange)];
-  const double in_ring =
-      ring_seconds(request, way, shards, cost.block_count, cost.block_count * (segments - 1) / segments);
+  const double in_ring = ring_seconds(request, way, shards, cost.block_count, recomputed);
 
   StepModel model;
   model.forward = cost.all() / rate;
@@ -246,6 +246,7 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   model.accumulation = way.micro_batches;
   model.zero = way.zero;
   model.reshard = way.reshard;
+  model.every_micro_batch = way.every_micro_batch;
   const double gradient_bytes =
       way.zero == 0 ? static_cast<double>(size_of(request.compress.value_or(DType::f32))) : 4;
   for (const GradientBucket& bucket : layout_of(part).buckets) {
@@ -260,6 +261,14 @@ bool has_blocks(const ParallelRequest& request, std::int64_t stages, std::int64_
   const std::vector<std::int64_t> blocks =
       blocks_of_stages(request.model, static_cast<int>(stages), static_cast<int>(chunks));
   return *std::min_element(blocks.begin(), blocks.end()) >= 1;
+}
+
+std::vector<std::int64_t> numbers_of_chunks(const ParallelRequest& request, std::int64_t stages) {
+  if (stages == 1) return {1};
+  std::vector<std::int64_t> chunks = {1, 2, 4};
+  if (request.chunks) chunks = {*request.chunks};
+  std::erase_if(chunks, [&](std::int64_t each) { return !has_blocks(request, stages, each); });
+  return chunks;
 }
 
 bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh) {
@@ -289,12 +298,13 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   if (mesh.tensor > 1 && request.sequence.value_or(false) && !divides_tokens(request, mesh))
     return fmt::format("{} tensor ranks do not divide {}", mesh.tensor,
                        counted(model.context / mesh.context, "token"));
-  if (!has_blocks(request, mesh.pipeline, 1))
-    return fmt::format("a model of {} has no block for each of {} stages", counted(model.layers, "layer"),
-                       mesh.pipeline);
-  if (mesh.pipeline > 1 && !has_blocks(request, mesh.pipeline, request.chunks.value_or(1)))
+  if (mesh.pipeline > 1 && numbers_of_chunks(request, mesh.pipeline).empty()) {
+    if (request.chunks.value_or(1) == 1)
+      return fmt::format("a model of {} has no block for each of {} stages", counted(model.layers, "layer"),
+                         mesh.pipeline);
     return fmt::format("a model of {} cannot be divided into {} of {}", counted(model.layers, "layer"),
                        counted(mesh.pipeline, "stage"), counted(*request.chunks, "chunk"));
+  }
   if (request.global_batch % mesh.data != 0)
     return fmt::format("{} data ranks do not divide a batch of {}", mesh.data, request.global_batch);
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
@@ -303,6 +313,10 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
                        nearest_divisor(request.global_batch / mesh.data, *request.micro_batch));
   const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.data_and_context();
   const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
+  if (mesh.context > 1 && !fits(std::int64_t{mesh.tensor} * mesh.context))
+    return fmt::format(
+        "{} tensor x {} context ranks lie across nodes of {}: expected a divisor or a multiple", mesh.tensor,
+        mesh.context, node);
   if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||
       !fills_nodes(group_of_ranks(request.cluster, mesh.tensor), mesh.data_and_context()))
     return fmt::format("groups of ranks do not fill nodes of {}", node);

@@ -51,6 +51,7 @@ struct ParallelWay {
   std::int64_t chunks = 1;         ///< parts of the model on each stage
   std::int64_t micro_batch = 1;    ///< samples
   std::int64_t micro_batches = 1;  ///< of a rank in an update
+  bool every_micro_batch = false;  ///< reduces gradients after each micro-batch, as without no_sync()
 };
 
 /// The needs of a way. Memory and traffic are those of the stage that needs the most memory: the first, whose
@@ -93,6 +94,9 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh);
 /// Whether each stage has a block, and each of its chunks a unit.
 bool has_blocks(const ParallelRequest& request, std::int64_t stages, std::int64_t chunks);
+
+/// The numbers of chunks for this many stages: the fixed one, or 1, 2 and 4, as far as they are possible.
+std::vector<std::int64_t> numbers_of_chunks(const ParallelRequest& request, std::int64_t stages);
 
 /// Whether tensor ranks can divide a rank's tokens, for sequence parallelism.
 bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh);

@@ -30,6 +30,7 @@ ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t 
   mesh.way.zero = mesh.way.mesh.data_and_context() > 1 ? request.zero : 0;
   mesh.way.micro_batch = request.micro_batch;
   mesh.way.micro_batches = accumulation;
+  mesh.way.every_micro_batch = request.every_micro_batch;
   mesh.request.ranks = ranks;
   mesh.request.cluster = request.cluster;
   mesh.request.algorithm = request.algorithm;
@@ -137,10 +138,6 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(mesh.way.chunks, "chunk"));
   check(reason_against(mesh.request, mesh.way.mesh).empty(), "{}: {}", counted(ranks, "rank"),
         reason_against(mesh.request, mesh.way.mesh));
-  const std::int64_t group = mesh.way.mesh.tensor * context, node = request.cluster.ranks_per_node;
-  check(context == 1 || node % group == 0 || group % node == 0,
-        "{} tensor{} ranks lie across nodes of {}: expected a divisor or a multiple", mesh.way.mesh.tensor,
-        mesh.context_text(), node);
 }
 
 void check_ranks(const ScaleRequest& request) {
@@ -231,7 +228,9 @@ std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
 double seconds_of_a_sample(const ScaleRequest& request) {
   if (request.mesh) {
     const TransformerOptions& model = request.mesh->request.model;
-    return 3 * forward_flops(model, 1, model.context) / request.flops;
+    const double samples =
+        static_cast<double>(product(accumulation_of(request, model_ranks(request)), request.micro_batch));
+    return 3 * forward_flops(model, 1, model.context) / request.flops + request.update / samples;
   }
   const std::int64_t accumulation = accumulation_of(request, 1);
   const StepModel model = step_model(request, 1, accumulation);

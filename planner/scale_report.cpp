@@ -130,7 +130,7 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   if (!cluster.source.empty()) text += "           " + cluster.source + "\n";
 
   const bool fails = request.rank_mtbf_hours > 0;
-  const std::int64_t of_model = request.mesh ? request.mesh->model_ranks() : 1;
+  const std::int64_t part_ranks = request.mesh ? request.mesh->part_ranks() : 1;
   text += fmt::format("\n{:>9} {:>12} {:>9} {:>11} {:>12} {:>14} {:>11} {:>12} {:>11}{}\n", "ranks",
                       "accumulation", "batch", "step ms", "waiting ms", "communic. ms", "exposed ms",
                       "samples/s", "efficiency",
@@ -149,7 +149,7 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
     if (fails)
       text += fmt::format("  {:>14.{}f} s  {:>6.1f}%", point.interval, point.interval < 10 ? 4 : 0,
                           point.goodput * 100);
-    text += point.by_messages || point.ranks == of_model ? "\n" : "  *\n";
+    text += point.by_messages || point.ranks == part_ranks ? "\n" : "  *\n";
   }
   text += "  *: in closed form; the others message by message\n";
   text += limits_text(request, plan);

@@ -12,6 +12,7 @@
 #include "dist/ring_attention.h"
 #include "dist/stage_parts.h"
 #include "dist/tensor_parallel.h"
+#include "dist/unit_values.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
 #include "nn/freeze.h"
@@ -166,7 +167,15 @@ void Trainer::Run::connect_stages() {
   arena_->set_stages(pipeline_->of_arena());
 }
 
+/// Before train(): with ZeRO 3 each rank keeps its slices of the values, and gathers units on the device.
+void Trainer::Run::shard_values() {
+  if (arena_->has_all_values() || has_trained_ || has_sharded_values_) return;
+  arena_->keep_gathering(std::make_shared<UnitValues>(*arena_, mesh_.data_and_context()));
+  has_sharded_values_ = true;
+}
+
 std::shared_ptr<Module> Trainer::Run::whole_model() {
+  shard_values();
   std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.data_and_context());
   if (!divides_model() && arena_->has_all_values()) return is_first() ? model_ : nullptr;
   const std::shared_ptr<Communicator>& in_layers = mesh_.along(MeshDimension::tensor);

@@ -80,7 +80,7 @@ class Trainer {
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
   /// for a run that diverges, for one in which every update was skipped, and for a checkpoint that cannot be
   /// resumed; OutputError if training is complete, but an output could not be written or the test loss is not
-  /// finite.
+  /// finite. With ZeRO stage 3, a run that resumes must call it before evaluate() and whole_model().
   TrainingResult train();
   /// Evaluates the current weights and prints the result; before train() also writes it to the metrics file,
   /// whose previous content is lost. All ranks must call it.

@@ -97,6 +97,7 @@ EvaluationResult Trainer::Run::evaluate() {
              counts_correct());
   describe_model();
   describe_device();
+  shard_values();
   const EvaluationResult result = evaluate_weights();
   log.report(result, 0, 0);
   return result;
@@ -104,6 +105,9 @@ EvaluationResult Trainer::Run::evaluate() {
 
 TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
+  check(!options_.checkpoint.resume || !has_sharded_values_,
+        "trainer: with ZeRO 3 and resume, train() was called after evaluate() or whole_model(), expected it "
+        "before them");
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
   TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());

@@ -67,6 +67,7 @@ class Trainer::Run {
 
   // ---- run_parts.cpp ----
   void connect_stages();
+  void shard_values();
 
   // ---- run_checks.cpp ----
   void check_before_model() const;
@@ -137,6 +138,7 @@ class Trainer::Run {
   RunLength length_;
   Schedule schedule_;
   bool has_trained_ = false;
+  bool has_sharded_values_ = false;  ///< before train(), which does so itself
 };
 
 }  // namespace ringtape

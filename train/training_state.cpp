@@ -1,6 +1,7 @@
 #include "train/training_state.h"
 
 #include <cstdint>
+#include <string>
 
 #include "autograd/creation.h"
 #include "core/random.h"
@@ -11,6 +12,12 @@
 #include "nn/model_file.h"
 
 namespace ringtape {
+namespace {
+
+/// The beginning of a weight's name in a checkpoint.
+const std::string kWeight = "model.";
+
+}  // namespace
 
 std::vector<NamedTensor> TrainingState::gather() {
   const std::vector<NamedTensor> weights = gather_weights(model_, arena_, *mesh_.data_and_context());
@@ -53,10 +60,10 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
       broadcasts.push_back(mesh_.data_and_context()->broadcast(*parameter.tensor, 0));
     }
   }
-  if (arena_.has_all_values()) {  // with ZeRO 3 each rank gets its slices when DataParallel is constructed
-    for (const auto& [name, tensor] : trained(weights_of(model_))) {
-      broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
-    }
+  for (const auto& [name, tensor] : trained(weights_of(model_))) {
+    // With ZeRO 3 each rank gets its slices of the weights when DataParallel is constructed.
+    if (!arena_.has_all_values() && name.starts_with(kWeight)) continue;
+    broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
   }
   for (const Work& work : broadcasts) work.wait();
   if (scaler_ != nullptr) scaler_->loaded();
@@ -95,7 +102,7 @@ std::vector<NamedTensor> TrainingState::trained(const std::vector<NamedTensor>& 
   const std::vector<NamedParameter> parameters = model_.named_parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].tensor->requires_grad())
-      tensors.push_back({"model." + weights[i].name, weights[i].tensor});
+      tensors.push_back({kWeight + weights[i].name, weights[i].tensor});
   }
   tensors.push_back({"optimizer.skipped_updates", optimizer_.skipped_updates()});
   if (scaler_ != nullptr) {

@@ -61,6 +61,7 @@ void add_mesh_flags(CommandLine& app, Options& options) {
     return std::any_of(of_any_model.begin(), of_any_model.end(),
                        [&app](const char* flag) { return app[flag].is_given(); });
   };
+  pipeline.excludes(app["--sync-each-micro-batch"]);
   app.option("--pipeline-chunks", between(options.chunks, 1, 100),
              "chunks of the model (virtual stages) in each stage")
       .needs(pipeline);

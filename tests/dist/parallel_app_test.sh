@@ -294,6 +294,9 @@ refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nea
 refused 2 "run/step-000000000010.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
 refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x
 refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires: expected at most --zero 1 with it" "${mnist[@]}" --zero 3 --no-overlap
+# A checkpoint right after a step without per-element state, while the weights are still being gathered.
+run_ranks 0 4 "${mnist[@]}" --pipeline-parallel 2 --zero 1 --optimizer sgd --momentum 0 --checkpoint early --checkpoint-every 1 --max-steps 2 \
+  --slow-link 100000,250 --comm-timeout 20
 # Ranks with different flags: one line that names both values.
 while IFS='|' read -r first second text; do
   read -ra of_first <<<"$first"

@@ -88,6 +88,18 @@ TEST_CASE("pipeline schedules: a stage keeps as many micro-batches as published"
   });
 }
 
+TEST_CASE("pipeline schedules: the formula of micro-batches in flight counts those of the schedule",
+          "[dist][stages]") {
+  for_each_shape([](PipelineScheduleKind kind, const PipelineShape& shape) {
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      INFO(shape.stages << " stages, " << shape.micro_batches << " micro-batches, " << shape.chunks
+                        << " chunks, stage " << stage);
+      const double counted = most_in_flight(stage_schedule(kind, shape, stage));
+      REQUIRE(micro_batches_in_flight(kind, shape, stage) == std::max(1.0, counted / shape.chunks));
+    }
+  });
+}
+
 TEST_CASE("pipeline schedules: 1F1B of two stages, task by task", "[dist][stages]") {
   const auto forward = [](int m) { return StageTask{false, m, 0}; };
   const auto backward = [](int m) { return StageTask{true, m, 0}; };

@@ -15,6 +15,7 @@
 #include "nn/gpt_estimate.h"
 #include "nn/layers.h"
 #include "optim/clip.h"
+#include "optim/loss_scaler.h"
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
@@ -245,6 +246,24 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
   }
 }
 
+TEST_CASE("training: every rank begins with rank 0's loss scale, in each ZeRO stage", "[dist][train]") {
+  for (const auto& [name, comm] : all_communicators()) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      INFO(name << ", ZeRO " << zero);
+      manual_seed(1);
+      const auto model = make_mlp({4, 8, kClasses});
+      ParameterArena arena(
+          *model, comm->device(), DType::f16,
+          {.stage = zero, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+      SGD optimizer(arena, {.learning_rate = 0.1});
+      LossScaler scaler(arena, {.initial_scale = std::ldexp(1.0, 10 + comm->rank())});
+      const Mesh mesh(comm, {.data = comm->size()});
+      TrainingState(*model, arena, optimizer, &scaler, mesh).broadcast_from_first({});
+      CHECK(scaler.scale().item() == 1024);
+    }
+  }
+}
+
 TEST_CASE("training: rank 0 alone checks whether the program's files can be written", "[dist][train]") {
   int checks = 0;
   Task task = classes();
@@ -382,14 +401,23 @@ TEST_CASE("training: the whole of a sharded model is a new model, with its value
   options.distribution.zero = 3;
   Trainer sharded(task, options);
   const bool is_first = sharded.comm().rank() == 0, is_sharded = sharded.comm().size() > 1;
+  const auto compare_models = [&] {
+    const auto model = sharded.whole_model(), expected = whole.whole_model();
+    REQUIRE((model != nullptr) == is_first);
+    for (const NamedParameter& parameter :
+         expected == nullptr ? std::vector<NamedParameter>{} : expected->named_parameters()) {
+      check_close(model->parameter(parameter.name).to_doubles(), parameter.tensor->to_doubles(), 1e-5, 1e-6);
+    }
+  };
+  CHECK_THAT(sharded.evaluate().loss, Catch::Matchers::WithinRel(whole.evaluate().loss, 1e-6));
+  compare_models();
   sharded.train();
   whole.train();
-  const auto model = sharded.whole_model(), expected = whole.whole_model();
-  REQUIRE((model != nullptr) == is_first);
-  for (const NamedParameter& parameter :
-       expected == nullptr ? std::vector<NamedParameter>{} : expected->named_parameters()) {
-    check_close(model->parameter(parameter.name).to_doubles(), parameter.tensor->to_doubles(), 1e-5, 1e-6);
-  }
+  compare_models();
+  options.checkpoint = {.folder = "never written", .resume = true};
+  Trainer resumed(task, options);
+  resumed.evaluate();
+  if (is_sharded) CHECK_THROWS_WITH(resumed.train(), ContainsSubstring("with ZeRO 3 and resume"));
 
   const std::shared_ptr<Module> only = make_mlp({4, 8, kClasses});
   task.make_model = [only] { return only; };

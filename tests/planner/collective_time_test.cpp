@@ -85,7 +85,10 @@ TEST_CASE("simulated messages and the closed form agree", "[planner]") {
   fast_network.inter_node = {1e-6, 900e9};
   Cluster slow_nodes = cluster_of(4);
   slow_nodes.intra_node = {40e-6, 10e9};
-  for (const Cluster& cluster : {cluster_of(1), cluster_of(2), cluster_of(8), fast_network, slow_nodes,
+  Cluster pairs = cluster_of(2);
+  pairs.intra_node = {20e-6, 10e9};
+  pairs.inter_node = {1e-6, 100e9};
+  for (const Cluster& cluster : {cluster_of(1), cluster_of(2), cluster_of(8), fast_network, slow_nodes, pairs,
                                  cluster_preset("h100-ndr"), cluster_preset("p100-ethernet")}) {
     for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
       for (Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {

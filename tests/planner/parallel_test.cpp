@@ -183,6 +183,57 @@ TEST_CASE("plan parallel: the memory is that of the stage that needs most", "[pl
         std::max(plan_of_stage(request, plan.way, 0).bytes, plan_of_stage(request, plan.way, 3).bytes));
 }
 
+TEST_CASE("plan parallel: the memory of interleaved stages whose number does not divide the micro-batches",
+          "[planner][parallel]") {
+  ParallelRequest request = request_of(2);
+  ParallelWay way{.mesh = {.pipeline = 2}, .chunks = 4};
+  // 9 micro-batches are groups of 3, 2, 2 and 2: 2 + 3 x 3 chunks before the steady state, and one more.
+  for (const auto& [micro_batches, in_flight] :
+       {std::pair(std::int64_t{8}, "2.25"), {9, "3"}, {10, "2.25"}, {std::int64_t{1} << 40, "2.25"}}) {
+    way.micro_batches = micro_batches;
+    const ParallelPlan plan = plan_of_stage(request, way, 0);
+    const auto activations = std::find_if(plan.memory.begin(), plan.memory.end(),
+                                          [](const MemoryRow& each) { return each.name == "activations"; });
+    CHECK(activations->how == std::string("1 sample, ") + in_flight + " micro-batches in flight");
+  }
+}
+
+TEST_CASE("plan parallel: only whole segments before a chunk's last are computed twice",
+          "[planner][parallel]") {
+  ParallelRequest request = request_of(2);
+  request.model.layers = 16;
+  request.model.vocabulary = 1'000;  // 8 blocks on each stage
+  const double block = costs_of_units(request.model)[1] / request.flops;
+  const auto backward = [&](std::int64_t chunks, std::int64_t recompute, std::int64_t again) {
+    const ParallelWay way{
+        .mesh = {.pipeline = 2}, .recompute = recompute, .chunks = chunks, .micro_batches = 8};
+    const StepModel step = step_of(request, way);
+    CHECK(step.backward == Approx(2 * step.forward + static_cast<double>(again) * block));
+  };
+  backward(1, 0, 0);
+  backward(1, 1, 7);
+  backward(1, 3, 6);
+  backward(4, 1, 4);  // two blocks of each chunk
+  backward(4, 2, 0);
+}
+
+TEST_CASE("plan parallel: gradients of every micro-batch are reduced without no_sync",
+          "[planner][parallel]") {
+  const ParallelRequest request = request_of(8);
+  ParallelWay way{.mesh = {.data = 8}, .micro_batches = 4};
+  const auto bytes = [&](Operation operation, int zero, bool every) {
+    way.zero = zero;
+    way.every_micro_batch = every;
+    return plan_of(request, way).traffic.data[static_cast<std::size_t>(operation)].bytes;
+  };
+  using enum Operation;
+  const auto flags = bytes(all_reduce, 1, false);  // of parameters, and the loss
+  CHECK(bytes(all_reduce, 0, true) - flags == 4 * (bytes(all_reduce, 0, false) - flags));
+  CHECK(bytes(reduce_scatter, 1, true) == 4 * bytes(reduce_scatter, 1, false));
+  CHECK(bytes(all_gather, 1, true) == bytes(all_gather, 1, false));
+  CHECK(bytes(reduce_scatter, 2, true) == bytes(reduce_scatter, 2, false));
+}
+
 TEST_CASE("plan parallel: a micro-batch is any divisor of a rank's samples", "[planner][parallel]") {
   ParallelRequest request = request_of(1);
   request.global_batch = 9;
@@ -312,6 +363,15 @@ TEST_CASE("plan parallel: the fastest come first, and meshes that are left out h
   CHECK(too_large);
   CHECK(heads);
   CHECK(layers);
+
+  // One chunk for each of 2 stages would be 12 blocks and the output layer, which takes as long as 12; of two
+  // chunks the second stage has 4 blocks and the output layer.
+  request = request_of(2);
+  request.model.layers = 12;
+  request.model.vocabulary = 160'000;
+  request.pipeline = 2;
+  CHECK_FALSE(has_blocks(request, 2, 1));
+  for (const ParallelPlan& plan : plan_parallel(request).plans) CHECK(plan.way.chunks == 2);
 }
 
 TEST_CASE("plan parallel: lines of ranks have their share of a node's adapters", "[planner][parallel]") {
@@ -342,6 +402,11 @@ TEST_CASE("plan parallel refuses invalid requests", "[planner][parallel]") {
   refuses([](ParallelRequest& r) { r.memory = 0; }, "the memory of a rank");
   refuses([](ParallelRequest& r) { r.pipeline = 16; },
           "a model of 8 layers has no block for each of 16 stages");
+  refuses(
+      [](ParallelRequest& r) { r.context = 16, r.cluster.ranks_per_node = 6, r.ranks = r.global_batch = 48; },
+      "1 tensor x 16 context ranks lie across nodes of 6: expected a divisor or a multiple");
+  refuses([](ParallelRequest& r) { r.pipeline = 4, r.chunks = 4; },
+          "a model of 8 layers cannot be divided into 4 stages of 4 chunks");
   refuses([](ParallelRequest& r) { r.model.vocabulary = 3, r.tensor = 4; }, "more than a vocabulary of 3");
   refuses([](ParallelRequest& r) { r.compress = DType::bf16, r.zero = 1; }, "--compress cannot be used");
   refuses([](ParallelRequest& r) { r.model.kv_heads = 3; },

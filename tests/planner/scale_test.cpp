@@ -301,6 +301,11 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
   CHECK(point_at(plan, 64).times.exposed == Approx(0).margin(1e-9));
   CHECK(point_at(plan, 64).throughput == Approx(256 / (9 * 3 * forward)));
   CHECK(point_at(plan, 64).efficiency == Approx(256 / (9 * 3 * forward) * 3 * sample / request.flops / 64));
+  // The update takes its share of both times: that of a rank of 4, and of one rank's 8 micro-batches of 2.
+  ScaleRequest updated = request;
+  updated.update = 0.1;
+  CHECK(point_at(plan_scale(updated), 4).efficiency ==
+        Approx(16 / (9 * 3 * forward + 0.025) * (3 * sample / request.flops + 0.1 / 16) / 4));
 
   // Two ranks divide each sequence: half the time, for twice the ranks.
   ScaleRequest divided = request;
