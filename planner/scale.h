@@ -79,7 +79,7 @@ struct ScalePoint {
   std::int64_t global_batch = 0;  ///< samples
   StepTimes times = {};
   double throughput = 0;  ///< samples a second of all ranks, without failures
-  double efficiency = 0;  ///< throughput over (throughput of one rank x ranks)
+  double efficiency = 0;  ///< throughput over (throughput of one rank, without recomputation, x ranks)
   bool by_messages = false;
   double interval = 0;  ///< seconds between two checkpoints; 0 without failures
   double goodput = 1;   ///< share of the time not lost to failures and checkpoints

@@ -22,12 +22,13 @@
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)
 #   gpt        100 random configurations of GPT-2 and Llama against transformers (PYTHON likewise)
 #   training   the training runs on which the docs and lessons rely, each over its seeds, against the committed results
+#   gpus       the CUDA kernels compiled for other architectures than 8.0 and 9.0, with ptxas' warnings as errors
 #   check      all tests of the check build: every order of threads, every number of ranks
 #   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
 #
 # Needs the build of ./run_tests.sh. The exit status is 1 if a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,28s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,29s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -70,13 +71,17 @@ torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --c
 tokens() { "${PYTHON:-python3}" tests/long/tokenizer_against_tiktoken.py --bin $bin --texts 500000; }
 gpt() { "${PYTHON:-python3}" tests/long/gpt_against_transformers.py --bin $bin --cases 100; }
 training() { python3 scripts/training_runs.py --bin $bin --again "$out/training"; }
+gpus() {
+  cmake -S . -B build/gpus -G Ninja -DRINGTAPE_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=86;89;100;120" -DRINGTAPE_WERROR=ON &&
+    cmake --build build/gpus --target ringtape_kernels_cuda ringtape_ladders_kernels_cuda
+}
 check() { cmake --preset check && cmake --build --preset check && ctest --preset check --output-on-failure; }
 tsan() {
   cmake -S . -B build/tsan -G Ninja -DRINGTAPE_CUDA=OFF -DRINGTAPE_APPS=OFF -DRINGTAPE_BENCHMARKS=OFF -DRINGTAPE_SANITIZE=thread &&
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order schedules exact parallel meshes sizes docs torch tokens gpt training check tsan)
+all=(idle busy kills barriers order schedules exact parallel meshes sizes docs torch tokens gpt training gpus check tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

@@ -2,12 +2,14 @@
 import json
 
 import faults
+import machine
 import occupancy
 import results
 import rows
 import tools
 
 REGISTERS_AT_ONCE = 8  # of a thread: registers are allocated in units of 8
+LARGEST_BLOCK = 512  # threads of a block of a kernel without launch bounds: kMostRowThreads of kernels/common/elements.h
 MOST = 1.05  # times the committed instructions
 PINNED = "13.0"  # the nvcc version of the committed tables
 LISTS = {"local_memory": ("uses local memory", faults.uses_local_memory),
@@ -43,6 +45,14 @@ def check_lists(kernels, expected):
         problems += [f"{name}: no longer {what.replace('uses', 'use').replace('stores', 'store', 1)}: take it off the list "
                      f"'{key}'" for name in sorted(expected[key] - found)]
     return problems
+
+
+def check_blocks(kernels):
+    """Problems: kernels without launch bounds that have too many registers for the largest block (on each GPU 65,536 in total)."""
+    return [f"{name_of(kernel)}: {kernel.registers} registers and no launch bounds, but no multiprocessor holds a block of "
+            f"{LARGEST_BLOCK} threads with as many"
+            for kernel in kernels if not kernel.bound and
+            occupancy.occupancy(machine.SM_80, LARGEST_BLOCK, kernel.registers, 0).blocks == 0]
 
 
 def bound_of(registers):
@@ -123,7 +133,7 @@ def check(kernels, work, nvcc, expected, folder):
     """All problems of a build, one line each. Registers and instructions are only compared if the same nvcc made the tables."""
     committed = results.read(folder / "kernels.json")[0]
     found = {(row["name"], row["size"]): row for row in rows.kernel_rows(kernels.values())}
-    problems = check_lists(kernels.values(), expected) + check_widths(found, committed)
+    problems = check_lists(kernels.values(), expected) + check_widths(found, committed) + check_blocks(kernels.values())
     if nvcc != PINNED:
         print(f"nvcc {nvcc}: registers and instructions are compared only for nvcc {PINNED}")
         return problems

@@ -25,6 +25,7 @@ class Kernel:
     local: int  # bytes of a thread, without the stack
     shared: int  # static, bytes of a block
     code: tuple  # of Instruction
+    bound: int = 0  # threads of a block by __launch_bounds__; 0: the kernel has none
 
     @functools.cached_property
     def blocks(self):
@@ -67,14 +68,28 @@ def listings(text):
     return found
 
 
+def launch_bounds(text):
+    """The threads of a block by __launch_bounds__ of each function that has it, in the output of `cuobjdump -elf`."""
+    bounds, function, is_bound = {}, None, False
+    for line in text.splitlines():
+        if line.startswith(".nv.info."):
+            function = line.removeprefix(".nv.info.")
+        elif "Attribute:" in line:
+            is_bound = line.endswith("EIATTR_MAX_THREADS")
+        elif is_bound and "Value:" in line:
+            bounds[function] = int(line.split()[1], 16)
+    return bounds
+
+
 def prefix_of(path):
     """The folder of a ladder and "/", as kernels of different ladders share names; "" for other files."""
     parts = pathlib.Path(path).parts
     return parts[-2] + "/" if "ringtape_ladders_kernels_cuda.dir" in parts else ""
 
 
-def kernels_in_text(path, architecture, sass, usage):
-    """The kernels of the object file `path`, from the output of `cuobjdump -sass` and `cuobjdump -res-usage`."""
+def kernels_in_text(path, architecture, sass, usage, elf=""):
+    """The kernels of the object file `path`, from the output of `cuobjdump -sass`, `-res-usage` and `-elf`."""
+    bounds = launch_bounds(elf)
     resources = {name: tuple(map(int, rest)) for name, *rest in USAGE.findall(usage)}
     found = listings(sass)
     names = tools.demangle(list(found))
@@ -87,7 +102,8 @@ def kernels_in_text(path, architecture, sass, usage):
         while code and code[-1].name in ("NOP", "BRA") and (code[-1].name == "NOP" or code[-1].target == code[-1].address):
             code.pop()  # padding
         name, file = prefix_of(path) + short_name(demangled), pathlib.Path(path).name.removesuffix(".o")
-        result.append(Kernel(name, architecture, file, registers, stack, local, shared, tuple(code)))
+        result.append(Kernel(name, architecture, file, registers, stack, local, shared, tuple(code),
+                             bounds.get(mangled, 0)))
     return result
 
 
@@ -95,7 +111,8 @@ def kernels_of(path, architecture):
     """The kernels in an object file, a cubin or a library."""
     choice = ["-arch", architecture] if str(path).endswith((".o", ".a", ".so")) else []
     return kernels_in_text(path, architecture, tools.run("cuobjdump", ["-sass", *choice, path]),
-                           tools.run("cuobjdump", ["-res-usage", *choice, path]))
+                           tools.run("cuobjdump", ["-res-usage", *choice, path]),
+                           tools.run("cuobjdump", ["-elf", *choice, path]))
 
 
 def object_files(build):

@@ -13,13 +13,21 @@ namespace ringtape::RINGTAPE_TARGET {
 /// floats has two warps, whose reductions cost less than the reductions of eight warps.
 inline constexpr int kKeptVectors = 4;
 
+/// The most threads in a block that keeps two rows: in 16 bits that takes about 140 registers, of which a
+/// multiprocessor has enough for 384 threads.
+inline constexpr int kMostThreadsOfTwoRows = kGpuGeometry ? 384 : kMostRowThreads;
+
 /// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes one
 /// row at a time, and several if there are many rows, because starting a block takes as long as two reads
 /// from memory; on the CPU a block is one thread and has up to 8192 elements, or a single longer row.
 template <class T>
-LaunchShape rows_shape(std::int64_t rows, std::int64_t columns) {
+LaunchShape rows_shape(std::int64_t rows, std::int64_t columns, int most_threads = kMostRowThreads) {
   constexpr std::int64_t kMostBlocks = 8192;
-  if constexpr (kGpuGeometry) return row_shape<T>(minimum(rows, kMostBlocks), columns, kKeptVectors);
+  if constexpr (kGpuGeometry) {
+    LaunchShape shape = row_shape<T>(minimum(rows, kMostBlocks), columns, kKeptVectors);
+    shape.block.x = minimum<unsigned>(shape.block.x, most_threads);
+    return shape;
+  }
   const std::int64_t rows_of_block = maximum<std::int64_t>(1, 8192 / maximum<std::int64_t>(columns, 1));
   return {static_cast<unsigned>(ceil_div(rows, rows_of_block)), 1};
 }

@@ -567,6 +567,16 @@ class Check(unittest.TestCase):
         self.assertIn("29 registers, expected at most 24", check.check_registers([kernel], {key: {"registers": 24}})[0])
         self.assertIn("is not in kernels.json", check.check_registers([kernel], {})[0])
 
+    def test_a_block_of_512_threads_has_128_registers_for_each_thread(self):
+        for registers, bound, problems in ((128, 0, 0), (129, 0, 1), (129, 384, 0)):
+            kernel = disassemble.Kernel("relu", "sm_90", "relu.cu", registers, 0, 0, 0, (), bound)
+            self.assertEqual(len(check.check_blocks([kernel])), problems, (registers, bound))
+
+    def test_launch_bounds_are_those_of_the_cubin(self):
+        text = (".nv.info._Zbounded\n\t<0x22>\n\tAttribute:\tEIATTR_MAX_THREADS\n\tFormat:\tEIFMT_SVAL\n"
+                "\tValue:\t0x200 0x1 0x1 \n.nv.info._Zfree\n\tAttribute:\tEIATTR_CRS_STACK_SIZE\n\tValue:\t0x0 \n")
+        self.assertEqual(disassemble.launch_bounds(text), {"_Zbounded": 512})
+
     def test_a_kernel_that_is_gone_is_a_problem(self):
         self.assertEqual(check.check_registers([], {("relu", "sm_90"): {"registers": 25}}),
                          ["relu, sm_90: is in kernels.json, and the build has no such kernel"])
