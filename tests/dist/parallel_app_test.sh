@@ -295,8 +295,8 @@ refused 2 "run/step-000000000010.json: was made by another training: --hidden wa
 refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x
 refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires: expected at most --zero 1 with it" "${mnist[@]}" --zero 3 --no-overlap
 # A checkpoint right after a step without per-element state, while the weights are still being gathered.
-run_ranks 0 4 "${mnist[@]}" --pipeline-parallel 2 --zero 1 --optimizer sgd --momentum 0 --checkpoint early --checkpoint-every 1 --max-steps 2 \
-  --slow-link 100000,250 --comm-timeout 20
+run_ranks 0 4 mnist --device cpu --data digits --batch-size 96 --max-steps 2 --pipeline-parallel 2 --zero 1 --optimizer sgd --momentum 0 \
+  --checkpoint early --checkpoint-every 1 --slow-link 100000,250 --comm-timeout 20
 # Ranks with different flags: one line that names both values.
 while IFS='|' read -r first second text; do
   read -ra of_first <<<"$first"
