@@ -81,8 +81,7 @@ __global__ void cross_entropy_shard_backward(CrossEntropyShard p, const T* logit
     T* const to = dlogits + row * p.classes;
     if (!counts(p, target)) {  // not a factor of 0: its logits may be infinite, and 0 times NaN is NaN
       if (accumulate) continue;
-      x.for_each(
-          [=](std::int64_t i, auto lanes, int, const auto&) { store_aligned(to + i, Vec<T, lanes>{}); });
+      x.for_each([=](std::int64_t i, auto lanes, int, const auto&) { store_vec(to + i, Vec<T, lanes>{}); });
       continue;
     }
     x.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
