@@ -17,7 +17,8 @@ void set_zero(const Tensor& x) {
 
 /// dweight (+)= the rows of dy, each to its token
 void weight_gradient(const EmbeddingProblem& problem, const Tensor& dy, const GradTarget& dweight) {
-  add_work({.flops = dy.elements(), .bytes = 3 * bytes_of({&dy})});
+  add_work({.flops = dy.elements(),
+            .bytes = 3 * bytes_of({&dy}) + (dweight.accumulate ? 0 : bytes_of({&dweight.grad}))});
   const bool is_16_bit = size_of(dweight.grad.dtype()) == 2;
   const Tensor sums =
       is_16_bit ? zeros(dweight.grad.shape(), DType::f32, dweight.grad.device()) : dweight.grad;

@@ -425,11 +425,16 @@ std::vector<std::int64_t> blocks_of_stages(const TransformerOptions& model, int 
 double forward_flops(const TransformerOptions& o, std::int64_t sequences, std::int64_t tokens) {
   const std::vector<std::int64_t> weights = linear_weights(o);
   const auto of_block = static_cast<double>(std::accumulate(weights.begin(), weights.end(), std::int64_t{0}));
-  const auto t = static_cast<double>(tokens), layers = static_cast<double>(o.layers),
-             width = static_cast<double>(o.width);
-  const double linear = 2 * t * (layers * of_block + width * static_cast<double>(o.vocabulary));
-  const double attention = layers * 2 * t * (t + 1) * width;
-  return static_cast<double>(sequences) * (linear + attention);
+  const auto layers = static_cast<double>(o.layers), width = static_cast<double>(o.width);
+  const double of_token = 2 * (layers * of_block + width * static_cast<double>(o.vocabulary));
+  return static_cast<double>(sequences) * static_cast<double>(tokens) * of_token +
+         attention_flops(o, sequences, tokens);
+}
+
+double attention_flops(const TransformerOptions& o, std::int64_t sequences, std::int64_t tokens) {
+  const auto t = static_cast<double>(tokens);
+  return static_cast<double>(sequences) * static_cast<double>(o.layers) * 2 * t * (t + 1) *
+         static_cast<double>(o.width);
 }
 
 std::int64_t recomputed_blocks(const GptMemoryProblem& problem) {

@@ -65,6 +65,8 @@ std::int64_t parameter_count(const TransformerOptions& model);
 /// and in the backward of attention, do not count, as in the utilisation (MFU) of Chowdhery et al., "PaLM",
 /// 2022, appendix B, which however counts attention as if no token were masked.
 double forward_flops(const TransformerOptions& model, std::int64_t sequences, std::int64_t tokens);
+/// Those of attention, which has no weights: 2 T (T + 1) C for each sequence and layer.
+double attention_flops(const TransformerOptions& model, std::int64_t sequences, std::int64_t tokens);
 
 /// Forward FLOPs of each unit that pipeline stages divide (nn/stages.h): the embeddings, each block, the
 /// output layer.

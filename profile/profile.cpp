@@ -245,4 +245,10 @@ Profile make_profile(const ProfileInput& input) {
   return profile;
 }
 
+bool has_device_times(const std::vector<ProfileLayer>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const ProfileLayer& layer) {
+    return (layer.forward_device + layer.backward_device).count() > 0;
+  });
+}
+
 }  // namespace ringtape

@@ -64,6 +64,9 @@ struct ProfileLayer {
   std::int64_t kept = 0;
 };
 
+/// Whether times of a GPU are known.
+bool has_device_times(const std::vector<ProfileLayer>& layers);
+
 /// The times of some steps by operation, layer and phase.
 struct Profile {
   std::int64_t steps = 0;

@@ -7,9 +7,7 @@ namespace {
 
 /// Time in forward and backward; of a GPU where that is known.
 std::string layers(const Profile& profile) {
-  SpanClock::duration device{};
-  for (const ProfileLayer& layer : profile.layers) device += layer.forward_device + layer.backward_device;
-  const bool is_of_device = device.count() > 0;
+  const bool is_of_device = has_device_times(profile.layers);
   std::string text =
       fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>9}{}\n", "layer", "forward ms", "backward ms",
                   "share", "MB", "MFLOP", "kept MiB", is_of_device ? "   (times of the device)" : "");

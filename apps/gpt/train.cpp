@@ -178,11 +178,12 @@ struct TrainCommand {
   }
 
   /// FLOPs of forward and backward for a sequence. With LoRA, the frozen weights have no gradient, which is a
-  /// third of the products. With --freeze or --train-only the number is unknown here.
+  /// third of the products with weights. With --freeze or --train-only the number is unknown here.
   double training_flops() const {
     const ModelOptions& o = program.options().model;
     if (!o.freeze.empty() || !o.train_only.empty()) return 0;
-    return (lora.rank > 0 ? 2 : 3) * forward_flops(shape, 1, shape.context);
+    const double forward = forward_flops(shape, 1, shape.context);
+    return lora.rank > 0 ? 2 * forward + attention_flops(shape, 1, shape.context) : 3 * forward;
   }
 
   void finish(Trainer& trainer) {

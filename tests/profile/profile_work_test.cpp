@@ -97,6 +97,28 @@ TEST_CASE("profile: FLOPs and bytes of other operations", "[profile]") {
         4 * 2 * 42 + 8 * 6 + 4);  // fused: the gradient is written too
 }
 
+TEST_CASE("profile: FLOPs of norms, and bytes of an embedding's gradient", "[profile]") {
+  manual_seed(1);
+  const Tensor x = randn({3, 4}).set_requires_grad(true), weight = randn({4}), bias = randn({4});
+  const Tensor table = randn({5, 4}).set_requires_grad(true);
+  const Tensor tokens = from_vector(std::vector<std::int64_t>{0, 4, 4}, {3});
+  SpanRecording recording;
+  sum(layer_norm(x, weight, bias)).backward();
+  sum(rms_norm(x, weight)).backward();
+  sum(embedding(tokens, table)).backward();
+  const std::int64_t written = bytes_of(recording, "embedding backward");
+  sum(embedding(tokens, table)).backward();
+  recording.stop();
+  // Mean, difference, square and sum, scale, weight, bias; rms_norm has neither a mean nor a bias.
+  CHECK(flops_of(recording, "layer_norm") == 7 * 12);
+  CHECK(flops_of(recording, "rms_norm") == 4 * 12);
+  CHECK(flops_of(recording, "layer_norm backward") == 13 * 12);
+  CHECK(flops_of(recording, "rms_norm backward") == 10 * 12);
+  // Gradients are read, and added to rows of the table, which is zeroed the first time.
+  CHECK(written == 4 * (3 * 12 + 20));
+  CHECK(bytes_of(recording, "embedding backward") - written == 4 * 3 * 12);
+}
+
 TEST_CASE("profile: FLOPs and bytes of an optimizer's step, by element", "[profile]") {
   const auto step = [](auto make) {
     return flops_and_bytes([&](ParameterArena& arena) { make(arena).step(); });

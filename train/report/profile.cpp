@@ -136,23 +136,31 @@ Json operations(const Profile& profile) {
 Json layers(const Profile& profile) {
   if (profile.layers.size() < 2) return {};
   const Figures figures(profile);
+  const bool is_of_device = has_device_times(profile.layers);
+  const auto forward = [&](const ProfileLayer& layer) {
+    return is_of_device ? layer.forward_device : layer.forward;
+  };
+  const auto backward = [&](const ProfileLayer& layer) {
+    return is_of_device ? layer.backward_device : layer.backward;
+  };
   SpanClock::duration longest{1};
   for (const ProfileLayer& layer : profile.layers)
-    longest = std::max(longest, layer.forward + layer.backward);
+    longest = std::max(longest, forward(layer) + backward(layer));
   Json::Array rows;
   for (const ProfileLayer& layer : profile.layers) {
-    const SpanClock::duration time = layer.forward + layer.backward;
+    const SpanClock::duration time = forward(layer) + backward(layer);
     const Json::Array cells = {layer.name.empty() ? "in no layer" : layer.name,
-                               figures.milliseconds(layer.forward),
-                               figures.milliseconds(layer.backward),
+                               figures.milliseconds(forward(layer)),
+                               figures.milliseconds(backward(layer)),
                                figures.percent(time),
                                figures.amount(layer.work.flops),
                                layer.kept == 0 ? "–" : bytes_text(static_cast<double>(layer.kept))};
     rows.push_back({{"cells", cells}, {"bar", seconds(time) / seconds(longest)}});
   }
-  return {{"columns",
-           Json::Array{column("layer", false), column("forward ms"), column("backward ms"), column("share"),
-                       column("FLOP"), column("kept", true, "bytes that its forward saved for backward")}},
+  const char* const whose = is_of_device ? "of the GPU" : "of the host";
+  return {{"columns", Json::Array{column("layer", false), column("forward ms", true, whose),
+                                  column("backward ms", true, whose), column("share"), column("FLOP"),
+                                  column("kept", true, "bytes that its forward saved for backward")}},
           {"rows", rows}};
 }
 
