@@ -104,6 +104,7 @@ GradTarget BackwardContext::grad_target(std::size_t input) {
                                              : MemoryCategory::activation_gradients);
     to.meta->grad = empty(to.shape, to.dtype, to.device);
   }
+  if (to.meta->is_leaf) to.meta->grad.bump_version();  // a node may have saved the gradient of a leaf
   const bool accumulate = to.meta->grad_written;
   to.meta->grad_written = true;
   to.meta->contributed = true;

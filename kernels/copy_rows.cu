@@ -7,18 +7,15 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Columns for one block; longer rows are divided among several blocks.
-constexpr std::int64_t kStretch = 65536;
-
 /// Elements of short rows for a block of the CPU, where the start of each block has a cost.
 constexpr std::int64_t kCpuElements = 8192;
 
 /// Block (b, s) copies or adds stretch s of row b; on the CPU, of the block's share of the rows.
 template <class T, bool kAccumulate>
 __global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
-                             std::int64_t rows, std::int64_t columns) {
-  const std::int64_t first = blockIdx.y * kStretch;
-  const int length = static_cast<int>(minimum(kStretch, columns - first));
+                             std::int64_t rows, std::int64_t columns, std::int64_t stretch) {
+  const std::int64_t first = blockIdx.y * stretch;
+  const int length = static_cast<int>(minimum(stretch, columns - first));
   const auto copy_row = [=](std::int64_t row) {
     const T* const source = from + row * from_ld + first;
     T* const target = to + row * to_ld + first;
@@ -44,14 +41,14 @@ __global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::in
 template <class T, bool kAccumulate = false>
 void launch_copy(const Stream& stream, const void* from, std::int64_t from_ld, void* to, std::int64_t to_ld,
                  std::int64_t rows, std::int64_t columns) {
-  const std::int64_t stretch = minimum(columns, kStretch);
-  LaunchShape shape = row_shape<T>(rows, stretch);
+  const std::int64_t stretch = minimum(columns, stretch_of(columns, 65536));
+  LaunchShape shape = row_shape<T>(kGpuGeometry ? rows : 1, stretch);
   if constexpr (!kGpuGeometry) {
     shape.grid.x = static_cast<unsigned>(minimum(rows, ceil_div(rows * stretch, kCpuElements)));
   }
-  shape.grid.y = static_cast<unsigned>(ceil_div(columns, kStretch));
+  shape.grid.y = static_cast<unsigned>(ceil_div(columns, stretch));
   launch(copy_stretch<T, kAccumulate>, shape, stream, static_cast<const T*>(from), from_ld,
-         static_cast<T*>(to), to_ld, rows, columns);
+         static_cast<T*>(to), to_ld, rows, columns, stretch);
 }
 }  // namespace
 

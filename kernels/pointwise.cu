@@ -18,10 +18,12 @@ struct Exp {
   __device__ static auto of(auto x) { return ::exp(x); }
 };
 
-/// 1 / (1 + e^-x). A large -x is limited so that e^-x does not overflow; the result is still about 0.
+/// 1 / (1 + e^-x), and 0 where e^-x would overflow.
 template <class A>
 __device__ A sigmoid(A x) {
-  return 1 / (1 + softmax_exp(minimum(-x, A(sizeof(A) == 8 ? 700 : 88))));
+  const A most = sizeof(A) == 8 ? 700 : 88;
+  const A result = 1 / (1 + softmax_exp(minimum(-x, most)));
+  return -x > most ? A{0} : result;
 }
 
 struct Silu {

@@ -202,7 +202,7 @@ void launch_sum_columns(const Stream& stream, const From* x, std::int64_t outer,
               2 * ReduceScratch::kMaxGroups / groups);  // at most 1 for more groups than counters
   const Extents e = with_parts(outer, mid, inner, most, 256);
   const LaunchShape shape{
-      dim3(static_cast<unsigned>(groups), static_cast<unsigned>(e.parts)), threads,
+      dim3(grid_size(groups), static_cast<unsigned>(e.parts)), threads,
       std::size_t{threads.x} * threads.y * maximum(W * sizeof(accumulate_t<From>), sizeof(double))};
   launch(sum_columns<From, To, W>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
 }
@@ -220,13 +220,6 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
   } else {
     launch_sum_columns<1>(stream, x, outer, mid, inner, scale, y, accumulate);
   }
-}
-
-/// The number of elements of a row that one block of broadcast_rows writes: more in rows that would exceed
-/// the grid's y limit of 65,535.
-std::int64_t stretch_of(std::int64_t length) {
-  constexpr std::int64_t kLeast = 8192, kMostBlocks = 65535;
-  return kLeast * maximum<std::int64_t>(1, ceil_div(length, kLeast * kMostBlocks));
 }
 
 /// A block for each stretch of each row of y. With `constant` all elements of a row are one value of x, else
@@ -272,14 +265,13 @@ void broadcast_dim(const Stream& stream, DType dtype, const void* x, std::int64_
   const bool constant = inner == 1;
   const std::int64_t rows = constant ? outer : outer * mid;
   const std::int64_t length = constant ? mid : inner;
-  const std::int64_t stretch = stretch_of(length);
+  const std::int64_t stretch = stretch_of(length, 8192);
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
     constexpr std::int64_t kVectorsOfThread = 4;
     const std::int64_t threads =
         ceil_div(minimum(length, stretch), 32 * kVectorsOfThread * kVecLanes<T>) * 32;
-    const LaunchShape shape{
-        dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(length, stretch))),
-        kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(threads, 256)) : 1u};
+    const LaunchShape shape{dim3(grid_size(rows), static_cast<unsigned>(ceil_div(length, stretch))),
+                            kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(threads, 256)) : 1u};
     launch(broadcast_rows<T>, shape, stream, static_cast<const T*>(x), mid, length, stretch, constant,
            static_cast<accumulate_t<T>>(scale), static_cast<T*>(y), accumulate);
   });

@@ -20,8 +20,7 @@ class EvalScope {
     model.eval();
   }
   ~EvalScope() {
-    // Each module before its submodules, since train() also sets these.
-    for (const auto& [module, is_training] : modes_) module->train(is_training);
+    for (const auto& [module, is_training] : modes_) module->set_mode_alone(is_training);
   }
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;

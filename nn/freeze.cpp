@@ -47,6 +47,13 @@ void freeze_if(Module& model, const std::vector<std::string>& patterns, bool mat
   const auto is_chosen = [&](const NamedParameter& parameter) {
     return matches_one_of(patterns, parameter.name) == matching;
   };
+  for (const std::string& pattern : patterns) {
+    const bool changes_some = std::any_of(parameters.begin(), parameters.end(), [&](const NamedParameter& p) {
+      return matches_pattern(pattern, p.name) && p.tensor->requires_grad();
+    });
+    check(!matching || changes_some, "freezing {}: all parameters that match are frozen already",
+          quote(pattern));
+  }
   const bool leaves_some = std::any_of(parameters.begin(), parameters.end(), [&](const NamedParameter& p) {
     return !is_chosen(p) && p.tensor->requires_grad();
   });

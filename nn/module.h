@@ -77,6 +77,8 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
+  /// train() without the submodules.
+  void set_mode_alone(bool on) { training_ = on; }
 
  protected:
   // Each registers a part under a name. Throws Error for a name that is empty, has a dot or is already used

@@ -7,8 +7,9 @@
 
 namespace ringtape {
 
-Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank)
-    : options_(options), settings_(std::move(settings)) {
+Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings,
+                             bool warmup_follows_length, bool is_first_rank)
+    : options_(options), settings_(std::move(settings)), warmup_follows_length_(warmup_follows_length) {
   if (options.folder.empty() || !is_first_rank) return;
   try {
     folder_.emplace(options.folder, options.keep);
@@ -51,7 +52,8 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
   // If one of the two schedules does not depend on the length, the other settings tell whether they agree.
   expected.erase(kStepsInAll);
   if (before != found.end()) expected[kStepsInAll] = before->second;
-  if (options_.change_length && warmup != found.end()) expected[kWarmup] = warmup->second;
+  if (options_.change_length && warmup_follows_length_ && warmup != found.end())
+    expected[kWarmup] = warmup->second;
   checkpoint.expect_settings(expected);
 }
 

@@ -17,10 +17,11 @@ class Checkpointing {
   /// The setting that holds the number of warm-up steps.
   static constexpr const char* kWarmup = "--warmup";
 
-  /// `settings`: resume() accepts only a checkpoint with the same settings. Throws Error for a folder that
-  /// holds checkpoints, unless `options.resume` is set, and for one that cannot be created, written or
-  /// locked.
-  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank);
+  /// `settings`: resume() accepts only a checkpoint with the same settings. `warmup_follows_length`: with
+  /// `options.change_length` the warm-up may differ as well. Throws Error for a folder that holds
+  /// checkpoints, unless `options.resume` is set, and for one that cannot be created, written or locked.
+  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool warmup_follows_length,
+                bool is_first_rank);
 
   /// Restores `tensors` and the default random generator from the newest checkpoint, and returns the
   /// checkpoint, with its position and history; nothing if the run starts from scratch. Throws Error for a
@@ -42,6 +43,7 @@ class Checkpointing {
 
   CheckpointOptions options_;
   TrainingSettings settings_;
+  bool warmup_follows_length_;
   std::optional<CheckpointFolder> folder_;
   std::string failure_;
 };

@@ -50,9 +50,13 @@ RunLength run_length(const DataOptions& options, std::int64_t samples) {
           .steps = options.max_steps > 0 ? std::min(all, options.max_steps) : all};
 }
 
+bool warmup_follows_length(const ScheduleOptions& options) {
+  return !options.warmup.has_value() || options.shorten_warmup;
+}
+
 bool depends_on_length(const ScheduleOptions& options) {
   const bool is_fixed = options.kind == ScheduleKind::constant || options.kind == ScheduleKind::step;
-  return !is_fixed || !options.warmup.has_value() || options.shorten_warmup;
+  return !is_fixed || warmup_follows_length(options);
 }
 
 std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length) {

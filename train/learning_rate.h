@@ -19,6 +19,8 @@ struct RunLength {
 /// The length of a run with `samples` training samples in an epoch. Throws Error above 2^50 steps.
 RunLength run_length(const DataOptions& options, std::int64_t samples);
 
+/// Whether the number of warm-up steps follows from the length of the run.
+bool warmup_follows_length(const ScheduleOptions& options);
 /// Whether the schedule depends on the length of the run.
 bool depends_on_length(const ScheduleOptions& options);
 

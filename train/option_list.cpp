@@ -137,7 +137,7 @@ std::vector<TrainerOption> training_options(TrainerOptions& all) {
           .value = not_negative(all.accumulation.micro_batch),
           .help =
               "samples in a forward pass of a rank; their gradients are accumulated, with the same result as "
-              "for the whole batch; 0: a rank's whole batch",
+              "for the whole batch, but with dropout other masks; 0: a rank's whole batch",
           .effect = Effect::execution,
       },
       {
@@ -351,7 +351,8 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
               "resume from the newest complete checkpoint, with the result of a run that was never "
               "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, the "
               "number of ranks and the division of the model over them may change: the result then "
-              "differs only by rounding (with dropout and another number of data ranks, also by its masks)",
+              "differs only by rounding (with dropout and another micro-batch or number of data ranks, also "
+              "by its masks)",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },

@@ -7,6 +7,7 @@
 #include "nn/compute_dtype.h"
 #include "profile/machine.h"
 #include "train/make.h"
+#include "train/option_types.h"
 #include "train/output_files.h"
 #include "train/training_run.h"
 
@@ -42,7 +43,11 @@ void Trainer::Run::check_before_model() const {
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
   check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
-  warmup_steps(options_.schedule, options_.data.batch_size, length_);
+  ScheduleOptions schedule = options_.schedule;
+  const bool warms_up = warmup_steps(schedule, options_.data.batch_size, length_) > 0;
+  check(warms_up || schedule.warmup_shape == ScheduleOptions().warmup_shape,
+        "--warmup-shape {} has no effect: the run has no warm-up",
+        option_value(schedule.warmup_shape).write());
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
   if (task_.check_outputs && is_first()) task_.check_outputs();
@@ -82,6 +87,10 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
                                         const char* flag) const {
   const std::int64_t ranks = data_ranks();
   const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
+  check(samples >= ranks,
+        "--zero {}: expected the same number of forwards on every rank, but the {} {} are fewer than the {} "
+        "ranks",
+        options_.distribution.zero, samples, what, ranks);
   const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
   check(fewest == most,
         "--zero {}: expected the same number of forwards on every rank, but of the {} {} some of the {} "

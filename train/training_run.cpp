@@ -111,7 +111,8 @@ TrainingResult Trainer::Run::train() {
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
   TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());
-  Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
+  Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(),
+                            warmup_follows_length(options_.schedule), is_first());
   std::optional<Checkpoint> resumed;
   constexpr double kReads = 3;  // for the checksum and the values, and perhaps of damaged checkpoints
   const TrainingPosition begin =

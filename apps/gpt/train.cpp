@@ -130,6 +130,16 @@ struct TrainCommand {
                                          from.empty() ? model.architecture : "loaded", task.model_name,
                                          counted(shape.kv_heads_or_default(), "head"),
                                          shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ");
+    if (!from.empty()) {
+      task.settings["config.json"] = fmt::format(
+          "activation {}, dropout {} of embeddings and {} of attention, epsilon {} of norms, base {} of "
+          "rotary positions",
+          shape.mlp == MlpKind::swiglu ? "swiglu"
+          : shape.mlp == MlpKind::gelu ? "gelu"
+                                       : "gelu_tanh",
+          shape.embedding_dropout.value_or(shape.dropout), shape.attention_dropout.value_or(shape.dropout),
+          shape.norm_eps, shape.rotary_base);
+    }
     task.settings["LoRA"] = lora.rank == 0 ? "none"
                                            : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
                                                          fmt::join(lora.targets, ","));
@@ -203,7 +213,8 @@ struct TrainCommand {
   }
 
   void prepare(Trainer& trainer) {
-    if (sample_every == 0 || samples == 0) return;
+    if (sample_every == 0) return;
+    check(samples > 0, "--sample-every {}: expected --sample-tokens above 0, found 0", sample_every);
     check(
         program.options().distribution.tensor_parallel == 1,
         "--sample-every cannot be used with --tensor-parallel: no rank has the whole model during training");

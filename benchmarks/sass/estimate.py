@@ -89,10 +89,15 @@ class Estimate:
     passes: list
 
 
+def of_hmma(instruction):
+    """The multiply-adds of one lane in a product of 16 x 16 by 16 x 8, or of 16 x 8 by 8 x 8 elements."""
+    return (16 * 8 * 16 if ".16816" in instruction.opcode else 16 * 8 * 8) // machine.WARP
+
+
 def multiply_adds(path):
     """The multiply-adds of one lane on a path."""
-    return sum({"FFMA": 1, "HMMA": 128 if ".16816" in each.instruction.opcode else 64}.get(each.instruction.kind, 0)
-               for each in path)
+    of_kind = {"FFMA": lambda instruction: 1, "HMMA": of_hmma}
+    return sum(of_kind[each.instruction.kind](each.instruction) for each in path if each.instruction.kind in of_kind)
 
 
 def loop_elements(launch, path):
@@ -225,18 +230,15 @@ def unit_cycles(path, architecture):
              "HFMA2": ("FMA", architecture.half2), "F64": ("f64", architecture.fp64), "integer": ("ALU", architecture.alu),
              "compare": ("ALU", architecture.alu), "pack": ("ALU", architecture.alu),
              "MUFU": ("special functions", machine.SPECIAL), "convert": ("special functions", machine.SPECIAL)}
-    for each in path:
-        instruction = each.instruction
-        result["issue"] += 1 / machine.SCHEDULERS
-        if not each.acts:
-            continue
+    result["issue"] = len(path) / machine.SCHEDULERS
+    for instruction in loops.acting(path):
         if instruction.kind == "integer" and instruction.name == "IMAD":
             result["FMA"] += machine.WARP / 64
         elif instruction.kind in lanes:
             unit, rate = lanes[instruction.kind]
             result[unit] += machine.WARP / rate
         elif instruction.kind == "HMMA":
-            result["tensor"] += 128 * machine.WARP / architecture.tensor * (1 if ".16816" in instruction.opcode else 0.5)
+            result["tensor"] += of_hmma(instruction) * machine.WARP / architecture.tensor
         elif instruction.bytes:
             result["load-store"] += max(machine.WARP / architecture.load_store,
                                         machine.WARP * instruction.bytes / machine.SHARED_BYTES)

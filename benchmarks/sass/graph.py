@@ -100,7 +100,7 @@ def library_seconds(gpu, node):
     """The least time of a library's product: the longest of its bytes at the rate of a large copy, its arithmetic, and the
     start of a block of one warp that loads a value."""
     architecture = gpu.architecture
-    multiply_adds = architecture.fp32 if node.dtype == "f32" else architecture.tensor
+    multiply_adds = architecture.fp32 if node.dtype == "f32" else architecture.tensor_peak
     start = machine.BLOCK_CYCLES + machine.WARP_CYCLES + architecture.latency["LDG"]
     return max(node.bytes / gpu.copy_rate, node.flops / (2 * multiply_adds * gpu.multiprocessors * gpu.clock), start / gpu.clock)
 

@@ -118,25 +118,50 @@ def bytes_on(path, kinds):
     return count_on(path, kinds)[0]
 
 
+def with_sides(path):
+    """Pairs of each instruction that may act and its side: None if it acts for certain, or else its predicate, how often that
+    was written before, and whether it is negated."""
+    versions = {}
+    for each in path:
+        instruction = each.instruction
+        if each.acts:
+            yield instruction, None if each.runs is True else (
+                instruction.predicate, versions.get(instruction.predicate, 0), instruction.negated)
+        for name in instruction.written:
+            versions[name] = versions.get(name, 0) + 1
+
+
 def count_on(path, kinds):
     """The bytes that a lane moves by accesses of these kinds, and the number of these accesses. Of instructions under an
     unknown predicate and under its negation, only one side counts: the side with more bytes or, if these are equal, fewer
     accesses."""
-    total, number, sides, versions = 0, 0, {}, {}
-    for each in path:
-        instruction = each.instruction
-        if instruction.kind in kinds and each.acts:
-            if each.runs is True:
-                total, number = total + instruction.bytes, number + 1
-            else:
-                key = (instruction.predicate, versions.get(instruction.predicate, 0))
-                side = sides.setdefault(key, [[0, 0], [0, 0]])[instruction.negated]
-                side[0] += instruction.bytes
-                side[1] -= 1
-        for name in instruction.written:
-            versions[name] = versions.get(name, 0) + 1
+    total, number, sides = 0, 0, {}
+    for instruction, side in with_sides(path):
+        if instruction.kind not in kinds:
+            continue
+        if side is None:
+            total, number = total + instruction.bytes, number + 1
+        else:
+            counts = sides.setdefault(side[:2], [[0, 0], [0, 0]])[side[2]]
+            counts[0] += instruction.bytes
+            counts[1] -= 1
     chosen = [max(side) for side in sides.values()]
     return total + sum(side[0] for side in chosen), number - sum(side[1] for side in chosen)
+
+
+def acting(path):
+    """The instructions on a path that act. Of those under an unknown predicate and under its negation, only one side does: the
+    side that moves more bytes or, if these are equal, has fewer instructions; of sides that move none the longer one."""
+    found, sides = list(with_sides(path)), {}
+    for instruction, side in found:
+        if side is not None:
+            sides.setdefault(side[:2], ([], []))[side[2]].append(instruction.bytes)
+
+    def value(widths):
+        return sum(widths), -len(widths) if any(widths) else len(widths)
+
+    is_negated = {key: value(both[1]) > value(both[0]) for key, both in sides.items()}
+    return [instruction for instruction, side in found if side is None or side[2] == is_negated[side[:2]]]
 
 
 # ---- loops ---------------------------------------------------------------------------------------------------

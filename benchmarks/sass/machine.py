@@ -16,6 +16,7 @@ class Architecture:
     alu: int  # integer additions, logic, comparisons
     load_store: int
     tensor: int  # multiply-adds a clock of bf16 and f16 by mma.sync
+    tensor_peak: int  # the same by the fastest instruction
     # Cycles until a result can be used.
     latency: dict = dataclasses.field(hash=False, default_factory=dict)
 
@@ -35,11 +36,11 @@ ARITHMETIC = {"FFMA": 4, "FADD": 4, "FMUL": 4, "integer": 5, "move": 5, "compare
               "MUFU": 18, "convert": 18, "HMMA": 33, "HGMMA": 128, "shuffle": 23, "LDS": 29, "LDSM": 33, "constant": 8,
               "barrier": 12, "ATOM": 250, "LDL": 38, "branch": 4}
 
-SM_80 = Architecture("sm_80", 2048, 32, 65536, 164 << 10, 64, 32, 128, 64, 32, 1024,
+SM_80 = Architecture("sm_80", 2048, 32, 65536, 164 << 10, 64, 32, 128, 64, 32, 1024, 1024,
                      {**ARITHMETIC, "LDG": 461})
-SM_86 = Architecture("sm_86", 1536, 16, 65536, 100 << 10, 128, 2, 128, 64, 16, 512,
+SM_86 = Architecture("sm_86", 1536, 16, 65536, 100 << 10, 128, 2, 64, 64, 16, 512, 512,
                      {**ARITHMETIC, "LDG": 461})
-SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 128, 64, 256, 64, 32, 1288,
+SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 128, 64, 128, 64, 32, 1288, 2048,
                      {**ARITHMETIC, "LDG": 625})
 
 

@@ -70,7 +70,8 @@ def estimate_rows(kernels, work):
 
 def estimate_row(name, size, kernel, launch, found):
     useful = (launch.read + launch.written) * launch.elements
-    terms = {f"{term} seconds": round_to(value) for term, value in found.terms.items() if value > 0.02 * found.seconds}
+    terms = {f"{term} seconds": round_to(value) for term, value in found.terms.items()
+             if value > 0.02 * found.seconds or term == "bytes" and value > 0}
     row = {"name": name, "size": size, "limit": found.limit, "seconds": round_to(found.seconds), **terms,
            "registers": kernel.registers, "shared": kernel.shared + launch.shared_bytes, "threads": launch.threads,
            "blocks": launch.blocks, "resident_blocks": found.occupancy.blocks, "resident_warps": found.occupancy.warps,

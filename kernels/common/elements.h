@@ -59,6 +59,13 @@ inline LaunchShape reduction_shape(std::int64_t n) {
   return shape;
 }
 
+/// The elements of a long row that one block takes, if a grid's y direction divides the row: `least`, or more
+/// where there would be more than the 65,535 blocks that are allowed in y.
+inline std::int64_t stretch_of(std::int64_t length, std::int64_t least) {
+  constexpr std::int64_t kMostBlocks = 65535;
+  return least * maximum<std::int64_t>(1, ceil_div(length, least * kMostBlocks));
+}
+
 /// The most threads in a block of row_shape.
 inline constexpr int kMostRowThreads = kGpuGeometry ? 512 : 4;
 
@@ -70,7 +77,7 @@ inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vector
       kGpuGeometry ? ceil_div(columns, std::int64_t{32} * vectors_of_thread * kVecLanes<T>) * 32
                    : ceil_div(columns, 4096);
   const std::int64_t least = kGpuGeometry ? 32 : 1;
-  return {static_cast<unsigned>(rows),
+  return {grid_size(rows),
           static_cast<unsigned>(minimum<std::int64_t>(maximum(wanted, least), kMostRowThreads))};
 }
 

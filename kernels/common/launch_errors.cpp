@@ -1,5 +1,7 @@
 #include "kernels/common/launch_errors.h"
 
+#include <limits>
+
 #include "core/error.h"
 
 #if defined(RINGTAPE_WITH_CUDA)
@@ -37,6 +39,12 @@ void check_launch(int cuda_error, const void* kernel) {
 void fail_unsupported_dtype(const char* launcher, DType dtype) {
   fail("{}: no kernel for elements of type {} on this device (expected f32, bf16, f16, or f64 on the CPU)",
        launcher, name_of(dtype));
+}
+
+unsigned grid_size(std::int64_t blocks) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  check(blocks <= kMost, "a launch of {} blocks: expected at most {}", blocks, kMost);
+  return static_cast<unsigned>(blocks);
 }
 
 }  // namespace ringtape

@@ -137,6 +137,7 @@ refuse "--eval-only: expected --load with it, found none" mnist --eval-only
 refuse "expected at most 1125899906842624 steps in total" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
 refuse "--report cannot be used with --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
+refuse "--recipe has no effect with --eval-only" mnist --eval-only --load x --recipe lamb-8192
 refuse "--lr has no effect with --eval-only" mnist --eval-only --load x --lr 0.1
 refuse "--micro-batch has no effect with --eval-only" mnist --eval-only --load x --micro-batch 2
 for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
@@ -887,6 +888,8 @@ accept "${constant[@]}" --max-steps 20 --warmup 5 --resume
 accept "${constant[@]}" --max-steps 22 --warmup 5 --resume
 refuse "--warmup was 5, found 10" "${constant[@]}" --max-steps 40 --warmup auto --resume
 accept "${constant[@]}" --max-steps 40 --warmup auto --resume --change-length
+# A warm-up that is a number does not follow the length.
+refuse "--warmup was 10, found 12" "${constant[@]}" --max-steps 60 --warmup 12 --resume --change-length
 rm -r run
 
 # Tables as other programs write them, also compressed and through a pipe.
@@ -1018,12 +1021,19 @@ cp "$work/out" "$work/text"
 expect "gpt train: a longer run has its own warm-up" grep -F 'warm-up of 2 steps' "$work/text"
 refuse "the run had 8 steps, now it has 9" gpt train "${few[@]}" --max-steps 9 --checkpoint longer --resume
 accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 8 --schedule one-cycle
+refuse "--warmup-shape quadratic has no effect: the run has no warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup-shape quadratic
+refuse "--sample-every 1: expected --sample-tokens above 0, found 0" gpt train "${few[@]}" --max-steps 8 --sample-every 1 --sample-tokens 0
+refuse "freezing 'wte.\*': all parameters that match are frozen already" gpt train "${few[@]}" --max-steps 8 --lora-rank 2 --freeze 'wte.*'
 refuse "--schedule one-cycle includes a warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup 2
 refuse "--recipe cannot be used with --from" gpt train --from model --recipe shakespeare-gpu
 # A folder under another name is the same model; a model is saved even if another output fails.
 two=(--batch-size 4 --steps-per-epoch 12 --max-steps 2 --sample-tokens 0 --checkpoint from)
 accept gpt train --from model "${two[@]}"
 accept gpt train --from ./model "${two[@]}" --resume
+cp -r model other
+sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.5/' other/config.json
+refuse "config.json was" gpt train --from other "${two[@]}" --resume
+rm -r other
 mkdir saved
 "$bin/gpt" train --from model "${two[@]}" --resume --save-tape tape.svg --save-model saved >"$work/out" 2>&1
 expect "gpt train: no tape of a run at its end" [ $? -eq 1 ]

@@ -595,6 +595,19 @@ TEST_CASE("operations: the gradient agrees with finite differences", "[ops]") {
   });
 }
 
+TEST_CASE("operations: activations of very negative values, and their gradients, are 0", "[ops]") {
+  using Activation = Tensor (*)(const Tensor&);
+  // Beyond 1.8e19 the square in gelu_tanh's gradient is infinite.
+  for (const auto& [activation, least] : {std::pair<Activation, float>{silu, -3e38f}, {gelu_tanh, -1e19f}}) {
+    const Tensor x =
+        from_vector(std::vector<float>{-100, -1e12f, -1e15f, least}, {4}).set_requires_grad(true);
+    const Tensor y = activation(x);
+    sum(y).backward();
+    CHECK(y.to_doubles() == std::vector<double>(4, 0));
+    CHECK(x.grad().to_doubles() == std::vector<double>(4, 0));
+  }
+}
+
 TEST_CASE("operations: gradients in f32, bf16 and f16 agree with those in f64", "[ops]") {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) check_gradients(dtype, Device{});
 }

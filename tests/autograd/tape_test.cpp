@@ -170,6 +170,15 @@ TEST_CASE("a parameter that changes between forward and backward is an error tha
   CHECK(Tape::current().size() == 0);
 }
 
+TEST_CASE("a saved gradient that backward adds to is an error", "[tape]") {
+  const Tensor w = leaf({2, 3}, {2}), x = leaf({5, 7}, {2});
+  sum(multiply(w, w)).backward();
+  const Tensor reads = sum(multiply(x, w.grad())), adds = sum(multiply(w, w));  // whose backward comes first
+  const Tensor loss = add(reads, adds);
+  CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("backward of multiply") &&
+                                         ContainsSubstring("changed in place after the forward"));
+}
+
 TEST_CASE("an optimizer step between forward and backward is an error", "[tape]") {
   const std::shared_ptr<Sequential> model = make_mlp({2, 3, 1});
   ParameterArena arena(*model, Device{});

@@ -324,7 +324,7 @@ refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tens
 refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
 refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected no more parts than units, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
 refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
-refused 4 "--zero 2: expected the same number of forwards on every rank, but of the 1 samples of an epoch's last update some of the 2 ranks run 1 and others 0: change --micro-batch" \
+refused 4 "--zero 2: expected the same number of forwards on every rank, but the 1 samples of an epoch's last update are fewer than the 2 ranks" \
   "${regression[@]}" --pipeline-parallel 2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2
 refused 2 "--lora-rank cannot be used with --pipeline-parallel" "${gpt[@]}" --pipeline-parallel 2 --lora-rank 2
 refused 2 "--sample-every cannot be used with --pipeline-parallel" gpt train --device cpu --sample-every 5 --pipeline-parallel 2

@@ -146,7 +146,7 @@ ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint zero --resume --zero 
 expect "4 ranks in stage 2, one rank, 3 in stage 1: the last steps of one process" same 1e-5 resumed.jsonl <(tail -n +7 one.jsonl)
 ranks 0 1 regression "${flags[@]}" --epochs 1 --zero 2
 ranks 1 2 regression "${flags[@]}" --epochs 1 --zero 3
-expect "stage 3 with a rank that has no sample" grep -q "^error: --zero 3: expected the same number of forwards on every rank, but of the 1 samples" err
+expect "stage 3 with a rank that has no sample" grep -q "^error: --zero 3: expected the same number of forwards on every rank, but the 1 samples of an epoch's last update are fewer than the 2 ranks" err
 flags=(--data digits --hidden 8 --batch-size 96 --schedule constant)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --max-steps 9 --metrics one.jsonl >out 2>err
 ranks 0 2 mnist "${flags[@]}" --max-steps 3 --checkpoint sharded --zero 3

@@ -71,6 +71,14 @@ TEMPLATE_TEST_CASE("sum_dim over rows, columns and everything", "[reduce]", floa
   });
 }
 
+TEST_CASE("broadcast_dim of more rows than a grid has blocks is an error", "[reduce]") {
+  on_every_device([](Device, const Stream& stream) {
+    CHECK_THROWS_WITH(broadcast_dim(stream, DType::f32, nullptr, std::int64_t{1} << 31, std::int64_t{2},
+                                    std::int64_t{1}, 1.0, nullptr, false),
+                      ContainsSubstring("2147483648 blocks: expected at most 2147483647"));
+  });
+}
+
 TEST_CASE("sum_dim gives the same bits every time", "[reduce]") {
   for (const Extents& e : {Extents{1, 5000, 33}, Extents{1, 5000, 64}, Extents{3, 40000, 1}}) {
     const std::vector<float> values = random_values<float>(e.outer * e.mid * e.inner, 5);

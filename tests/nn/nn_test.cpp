@@ -377,6 +377,15 @@ TEST_CASE("EvalScope restores the mode of each module", "[nn]") {
   }
   CHECK(modes() == before);
   CHECK(std::count(before.begin(), before.end(), false) == 1);
+
+  // A module of two parents, of which the second trains.
+  const auto shared = std::make_shared<Dropout>(0.5);
+  Sequential both({std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{shared}),
+                   std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{shared})});
+  shared->eval();
+  { const EvalScope eval(both); }
+  CHECK_FALSE(shared->is_training());
+  CHECK(both.is_training());
 }
 
 }  // namespace

@@ -117,6 +117,25 @@ class Loops(unittest.TestCase):
             "@P0 LDG.E R4, [R2.64]", "@P0 LDG.E R5, [R2.64+0x4]", "@!P0 LDG.E.128 R4, [R2.64]")]
         self.assertEqual(loops.bytes_on(both, ("LDG",)), 16)
 
+    def test_one_side_of_an_unknown_predicate_acts(self):
+        def names(*lines):
+            path = [loops.Executed(instruction, None if instruction.predicate else True) for instruction in code(*lines)]
+            return [instruction.opcode for instruction in loops.acting(path)]
+        # The side with more bytes, of equal ones the one with fewer instructions, without bytes the longer one.
+        self.assertEqual(names("@P0 LDG.E R4, [R2.64]", "@!P0 LDG.E.128 R4, [R2.64]", "FADD R4, R4, R4"), ["LDG.E.128", "FADD"])
+        self.assertEqual(names("@P0 LDG.E.64 R4, [R2.64]", "@!P0 LDG.E R4, [R2.64]", "@!P0 LDG.E R5, [R2.64+0x4]"), ["LDG.E.64"])
+        self.assertEqual(names("@P0 FADD R4, R4, R4", "@P0 FMUL R4, R4, R4", "@!P0 MOV R4, R5"), ["FADD", "FMUL"])
+        # P0 has another value after it is written.
+        self.assertEqual(names("@P0 LDG.E R4, [R2.64]", "ISETP.GE.AND P0, PT, R0, R1, PT", "@!P0 STG.E [R2.64], R4"),
+                         ["LDG.E", "ISETP.GE.AND", "STG.E"])
+
+    def test_the_multiply_adds_of_a_tensor_core_are_divided_over_32_lanes(self):
+        path = [loops.Executed(instruction, True) for instruction in code("HMMA.16816.F32.BF16 R0, R4, R8, R0",
+                                                                          "HMMA.1688.F32 R0, R4, R8, R0", "FFMA R0, R1, R2, R3")]
+        self.assertEqual(estimate.multiply_adds(path), 64 + 32 + 1)
+        # 2,048 multiply-adds of a warp take 2 of 1,024 a clock.
+        self.assertEqual(estimate.unit_cycles(path[:1], machine.SM_80)["tensor"], 2)
+
     def test_the_way_to_the_end_leaves_remainders_out(self):
         kernel = kernel_of("relu_forward_f16.sm_90")
         last = loops.way_out(kernel.blocks, kernel.loops[0])[-1]
