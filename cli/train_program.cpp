@@ -91,7 +91,6 @@ void TrainProgram::add_flags() {
 void TrainProgram::check_only_evaluates() {
   const std::vector<std::string> of_training = {"Training", "Optimizer", "Clipping",
                                                 "Schedule of the learning rate"};
-  check(recipe_.empty(), "--recipe has no effect with --eval-only");
   for (const TrainerOption& option : options_of(options_)) {
     const bool trains = std::find(of_training.begin(), of_training.end(), option.group) != of_training.end();
     if (!trains || option.name == "eval-batch-size") continue;

@@ -87,7 +87,7 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
                                         const char* flag) const {
   const std::int64_t ranks = data_ranks();
   const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
-  check(samples >= ranks,
+  check(samples == 0 || samples >= ranks,
         "--zero {}: expected the same number of forwards on every rank, but the {} {} are fewer than the {} "
         "ranks",
         options_.distribution.zero, samples, what, ranks);

@@ -137,7 +137,6 @@ refuse "--eval-only: expected --load with it, found none" mnist --eval-only
 refuse "expected at most 1125899906842624 steps in total" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
 refuse "--report cannot be used with --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
-refuse "--recipe has no effect with --eval-only" mnist --eval-only --load x --recipe lamb-8192
 refuse "--lr has no effect with --eval-only" mnist --eval-only --load x --lr 0.1
 refuse "--micro-batch has no effect with --eval-only" mnist --eval-only --load x --micro-batch 2
 for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
@@ -1023,7 +1022,7 @@ refuse "the run had 8 steps, now it has 9" gpt train "${few[@]}" --max-steps 9 -
 accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 8 --schedule one-cycle
 refuse "--warmup-shape quadratic has no effect: the run has no warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup-shape quadratic
 refuse "--sample-every 1: expected --sample-tokens above 0, found 0" gpt train "${few[@]}" --max-steps 8 --sample-every 1 --sample-tokens 0
-refuse "freezing 'wte.\*': all parameters that match are frozen already" gpt train "${few[@]}" --max-steps 8 --lora-rank 2 --freeze 'wte.*'
+refuse "freezing 'wte.*': all parameters that match are frozen already" gpt train "${few[@]}" --max-steps 8 --lora-rank 2 --freeze 'wte.*'
 refuse "--schedule one-cycle includes a warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup 2
 refuse "--recipe cannot be used with --from" gpt train --from model --recipe shakespeare-gpu
 # A folder under another name is the same model; a model is saved even if another output fails.
