@@ -79,7 +79,8 @@ void Communicator::check_tensor(Operation operation, const char* name, const Ten
   check(tensor.device() == device_ && is_reducible(tensor.dtype()),
         "{}: {} is {}, expected f32, f64, f16, bf16, i32 or i64 on {}", name_of(operation), name,
         describe(tensor), to_string(device_));
-  tensor.raw();  // waits here for a gather of its values: the thread that runs operations must not wait for one
+  // Waits here for a gather of its values: the thread that runs operations must not wait for one.
+  tensor.raw();
 }
 
 void Communicator::check_pair(Operation operation, const Tensor& input, const Tensor& output) const {

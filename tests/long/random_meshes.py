@@ -86,7 +86,7 @@ def run_of(number, seed, most):
     optimizer = draw.choice(["sgd", "sgd", "sgd", "lars", "adam", "adamw", "lamb"])
     model += ["--optimizer", optimizer, "--lr", {"sgd": 0.05, "lars": 0.5}.get(optimizer, 0.002), "--seed", draw.randint(1, 1000)]
     if optimizer == "sgd" and draw.random() < 0.5:
-        model += ["--momentum", 0.5]
+        model += ["--momentum", draw.choice([0, 0.5])]
     schedule = draw.choice(["constant", "cosine", "linear"])
     model += ["--warmup", draw.choice([0, 3]), "--schedule", schedule] + ["--clip-value", 0.03] * (draw.random() < 0.1)
     if draw.random() < 0.5:
