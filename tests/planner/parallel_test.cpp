@@ -188,8 +188,11 @@ TEST_CASE("plan parallel: the memory of interleaved stages whose number does not
   ParallelRequest request = request_of(2);
   ParallelWay way{.mesh = {.pipeline = 2}, .chunks = 4};
   // 9 micro-batches are groups of 3, 2, 2 and 2: 2 + 3 x 3 chunks before the steady state, and one more.
-  for (const auto& [micro_batches, in_flight] :
-       {std::pair(std::int64_t{8}, "2.25"), {9, "3"}, {10, "2.25"}, {std::int64_t{1} << 40, "2.25"}}) {
+  for (const auto& [micro_batches, in_flight] : {std::pair(std::int64_t{8}, "2.25"),
+                                                 {9, "3"},
+                                                 {10, "2.25"},
+                                                 {(1 << 24) + 8, "2.25"},
+                                                 {(1 << 24) + 9, "3"}}) {
     way.micro_batches = micro_batches;
     const ParallelPlan plan = plan_of_stage(request, way, 0);
     const auto activations = std::find_if(plan.memory.begin(), plan.memory.end(),
