@@ -5,7 +5,6 @@
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "kernels/bias.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
 #include "kernels/relu.h"

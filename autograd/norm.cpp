@@ -92,7 +92,7 @@ void backward(BackwardContext& context, bool centred, double eps, bool has_bias)
   const Tensor weight_partial = partial(context.needs_grad(1));
   const Tensor bias_partial = partial(has_bias && context.needs_grad(2));
   const GradTarget dx = context.needs_grad(0) ? context.grad_target(0) : GradTarget{{}, false};
-  add_work({.flops = (centred ? 13 : 10) * x.elements(),
+  add_work({.flops = ((centred ? 12 : 9) + (has_bias ? 1 : 0)) * x.elements(),
             .bytes = bytes_of({&x, &dy, &weight_partial, &bias_partial}) +
                      (dx.grad.defined() ? bytes_of(dx) : 0)});
   norm_backward(stream_of(x),
@@ -108,7 +108,8 @@ Tensor forward(Norm& norm, const Tensor& residual) {
   const Tensor x = norm.x;
   Tensor y = empty_like(x);
   const Tensor sum = residual.defined() ? empty_like(x) : Tensor();
-  add_work({.flops = ((norm.centred ? 7 : 4) + (residual.defined() ? 1 : 0)) * x.elements(),
+  add_work({.flops = ((norm.centred ? 6 : 4) + (norm.bias.defined() ? 1 : 0) + (residual.defined() ? 1 : 0)) *
+                     x.elements(),
             .bytes = bytes_of({&x, &residual, &sum, &y, &norm.weight, &norm.bias})});
   norm_forward(stream_of(x), problem_of(norm.eps, x, norm.weight, norm.mean, norm.rstd),
                raw_or_null(residual), raw_or_null(sum), raw_or_null(norm.bias), y.raw());

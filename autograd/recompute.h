@@ -30,8 +30,8 @@ Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tens
 /// Divides a network of `parts` parts into segments of `size` parts, and runs all but the last with
 /// recompute(): x, the network's input, becomes their result. run(x, first, end) is the forward of parts
 /// `first` to `end` - 1. Returns the number of the first part that has not run. The caller runs the last
-/// segment, of up to `size` parts, without recompute(), because backward reads its activations at once. With
-/// a size of 0 no part is run.
+/// segment, of up to `size` parts, without recompute(): where backward follows at once, it reads these
+/// activations next. With a size of 0 no part is run.
 std::size_t recompute_segments(
     Tensor& x, std::size_t parts, std::size_t size,
     const std::function<Tensor(Tensor x, std::size_t first, std::size_t end)>& run);

@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "autograd/arguments.h"
-#include "autograd/creation.h"
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"

@@ -104,7 +104,13 @@ GradTarget BackwardContext::grad_target(std::size_t input) {
                                              : MemoryCategory::activation_gradients);
     to.meta->grad = empty(to.shape, to.dtype, to.device);
   }
-  if (to.meta->is_leaf) to.meta->grad.bump_version();  // a node may have saved the gradient of a leaf
+  if (to.meta->is_leaf) {
+    // A node may have saved the gradient of a leaf, even this one.
+    to.meta->grad.bump_version();
+    for (std::size_t i = 0; i < node_.saved.size(); ++i) {
+      if (node_.saved[i].tensor.storage() == to.meta->grad.storage()) saved(i);
+    }
+  }
   const bool accumulate = to.meta->grad_written;
   to.meta->grad_written = true;
   to.meta->contributed = true;

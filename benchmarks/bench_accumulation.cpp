@@ -117,11 +117,7 @@ void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch,
       "Memory while {} hidden layers of {} are trained in {} micro-batches of {}: an update that keeps\n"
       "all activations, and one with recomputation in segments of {} layers\n\n{}\n",
       layers, width, steps, micro_batch, recompute, memory_timeline(recording, 36));
-  if (svg_path.empty()) return;
-  const std::string svg = memory_svg(recording);
-  AtomicFile file(svg_path);
-  file.write(svg.data(), svg.size());
-  file.commit();
+  if (!svg_path.empty()) save_text(svg_path, memory_svg(recording));
 }
 
 void throughput_of_steps(Results& results, const Sizes& sizes, std::int64_t batch, int repeats,

@@ -21,7 +21,6 @@
 #include "nn/gpt_estimate.h"
 #include "optim/adam.h"
 #include "optim/parameter_group.h"
-#include "profile/machine.h"
 #include "profile/result_file.h"
 
 namespace {

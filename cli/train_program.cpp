@@ -43,14 +43,14 @@ void TrainProgram::add_flags() {
     flags_.group(option.group);
     flags_.option("--" + option.name, option.value, help_of(option));
   }
-  flags_.group("Training");
+  flags_.group(kTrainingGroup);
   Flag eval_only = flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load");
   eval_only.needs(flags_["--load"]).excludes(flags_["--graph"]);
   add_recipes();
-  flags_.group("Schedule of the learning rate");
+  flags_.group(kScheduleGroup);
   Flag print_schedule = flags_.option("--print-schedule", print_schedule_,
                                       "print and draw the learning rate of this run, and do not train");
-  flags_.group("Several ranks (mpirun, torchrun, srun)");
+  flags_.group(kRankGroup);
   Flag show_launch =
       flags_.option("--show-launch", show_launch_,
                     "print the launcher and the rank that were detected, and why, and do not train");
@@ -89,8 +89,8 @@ void TrainProgram::add_flags() {
 }
 
 void TrainProgram::check_only_evaluates() {
-  const std::vector<std::string> of_training = {"Training", "Optimizer", "Clipping",
-                                                "Schedule of the learning rate"};
+  const std::vector<std::string> of_training = {kTrainingGroup, kOptimizerGroup, kClippingGroup,
+                                                kScheduleGroup};
   for (const TrainerOption& option : options_of(options_)) {
     const bool trains = std::find(of_training.begin(), of_training.end(), option.group) != of_training.end();
     if (!trains || option.name == "eval-batch-size") continue;

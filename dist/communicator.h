@@ -66,7 +66,7 @@ using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // indexed b
 ///
 /// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, treated as a flat array of
 /// elements, which may be empty. An operation returns at once and is executed after the operations called
-/// before it; until Work::wait() its tensors must not be written and its outputs must not be read, not by
+/// before it on this communicator (see exchange() for the exception); until Work::wait() its tensors must not be written and its outputs must not be read, not by
 /// another operation either, and the communicator keeps them alive. Input and output may be the same tensor,
 /// or one may be this rank's part of the other, in its place there; they must not overlap otherwise. 16-bit
 /// types are added in f32 and rounded after every addition; the number of partial sums that are rounded

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "kernels/compress.h"
+#include "kernels/pointwise.h"
 
 namespace ringtape {
 namespace {
@@ -55,6 +56,10 @@ CompressHook::CompressHook(const ParameterArena& arena, DType dtype, bool error_
   if (error_feedback) residual_ = zeros({arena.size()}, DType::f32, device_);
 }
 
+float* CompressHook::residual_of(const Tensor& bucket) const {
+  return residual_.defined() ? residual_.data<float>() + bucket.offset() : nullptr;
+}
+
 void CompressHook::launch(Communicator& comm, const Tensor& bucket) {
   const MemoryScope scope(MemoryCategory::gradients);
   send_measured(comm);
@@ -62,7 +67,13 @@ void CompressHook::launch(Communicator& comm, const Tensor& bucket) {
   Sent& sent = sent_.back();
   if (dtype_ == DType::bf16) return send(comm, sent);
   sent.largest = empty({1}, DType::f32, device_);
-  largest_abs(Stream::current(device_), bucket.data<float>(), bucket.elements(), sent.largest.data<float>());
+  const Stream stream = Stream::current(device_);
+  largest_abs(stream, bucket.data<float>(), bucket.elements(), sent.largest.data<float>());
+  if (const float* const residual = residual_of(bucket)) {
+    const Tensor of_residual = empty({1}, DType::f32, device_);
+    largest_abs(stream, residual, bucket.elements(), of_residual.data<float>());
+    axpy(stream, DType::f32, 1.0, of_residual.raw(), sent.largest.raw(), 1);
+  }
   sent.work = comm.all_reduce(sent.largest, ReduceOp::max);
   last_waits_ = true;
 }
@@ -74,9 +85,8 @@ void CompressHook::send_measured(Communicator& comm) {
 }
 
 void CompressHook::send(Communicator& comm, Sent& sent) {
-  float* const residual = residual_.defined() ? residual_.data<float>() + sent.bucket.offset() : nullptr;
   compress(Stream::current(device_), sent.bucket.data<float>(), sent.bucket.elements(),
-           scale_of(comm, sent.largest), residual, dtype_, sent.compressed.raw());
+           scale_of(comm, sent.largest), residual_of(sent.bucket), dtype_, sent.compressed.raw());
   sent.work = comm.all_reduce(sent.compressed, ReduceOp::mean);
 }
 

@@ -12,10 +12,11 @@ namespace ringtape {
 ///
 /// bf16 has the range of f32; each element is rounded by at most 2^-8 of its value. f16 rounds by at most
 /// 2^-11, but its range is small. So with R ranks a bucket is first multiplied by the power of two that takes
-/// R times its largest element over all ranks to between 2^14 and 2^15: a sum cannot overflow (at 65,504),
-/// and elements down to 2^-28 R of the largest keep all 11 bits. A bucket with an infinity or NaN on any rank
-/// has one on all ranks afterwards. The largest element must be known first: its reduction is in flight while
-/// backward continues, and the bucket is sent when the next one is launched, or in wait().
+/// R times its largest element over all ranks, plus the largest residual (see below), to between 2^14 and
+/// 2^15: a sum cannot overflow (at 65,504), and elements down to 2^-28 R of the largest keep all 11 bits. A
+/// bucket with an infinity or NaN on any rank has one on all ranks afterwards. The largest element must be
+/// known first: its reduction is in flight while backward continues, and the bucket is sent when the next one
+/// is launched, or in wait().
 ///
 /// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///
@@ -47,10 +48,12 @@ class CompressHook : public CommHook {
  private:
   struct Sent {
     Tensor bucket;
-    Tensor largest;  ///< of the bucket over all ranks, f32 [1]; undefined for bf16
+    Tensor largest;  ///< of the bucket over all ranks, and of its residual, f32 [1]; undefined for bf16
     Tensor compressed;
     Work work;  ///< the all-reduce of `largest` (max), then of `compressed` (mean)
   };
+  /// This bucket's residuals; null without error feedback.
+  float* residual_of(const Tensor& bucket) const;
   void send(Communicator& comm, Sent& sent);
   void send_measured(Communicator& comm);
 

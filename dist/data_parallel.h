@@ -113,8 +113,8 @@ class DataParallel {
 
   const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }
   /// In ZeRO stages 2 and 3: the largest number of buckets with a buffer at a time. If gradients become
-  /// complete in the order of the arena, it is 2, or 3 with tied weights or a unit of the whole model
-  /// (BucketBuffers). In stages 0 and 1: 0.
+  /// complete in the order of the arena, it is 2, and one more for each bucket of tied weights and each unit
+  /// of the whole model (BucketBuffers). In stages 0 and 1: 0.
   std::size_t most_bucket_buffers() const { return reducer_->most_bucket_buffers(); }
 
  private:

@@ -126,8 +126,12 @@ Layout view(const Operands& x) {
   return {Kind::shard, to.dims() - 1};
 }
 
+/// The ranks compute the same result from the same values, and so each computes the whole gradient of them.
 Layout whole(const Operands& x) {
-  for (std::size_t i = 0; i < x.size(); ++i) x.expect(x.is_equal(i), "what is equal on all ranks");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x.expect(x.is_equal(i), "what is equal on all ranks");
+    x.expect(x[i].kind == Kind::replicated, "an operand whose gradient is not summed over the ranks");
+  }
   return {};
 }
 
@@ -176,7 +180,7 @@ Layout part_of_tokens(const Operands& x) {
 
 Layout dropout(const Operands& x) {
   x.expect(!x.context, "dropout_of_tokens, as ranks divide them");
-  return whole(x);
+  return undivided(x);
 }
 
 Layout attention(const Operands& x) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -146,7 +147,8 @@ int most_in_flight(const std::vector<StageTask>& tasks) {
 }
 
 double micro_batches_in_flight(PipelineScheduleKind kind, const PipelineShape& shape, int stage) {
-  const int most = std::min(shape.micro_batches * shape.chunks, warmup_of(kind, shape, stage) + 1);
+  const std::int64_t forwards = std::int64_t{shape.micro_batches} * shape.chunks;
+  const auto most = std::min<std::int64_t>(forwards, warmup_of(kind, shape, stage) + 1);
   return std::max(1.0, static_cast<double>(most) / shape.chunks);
 }
 

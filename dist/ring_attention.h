@@ -14,7 +14,7 @@ namespace ringtape {
 /// The keys and values go round the ring of ranks (Liu, Zaharia and Abbeel, "Ring attention with blockwise
 /// transformers for near-infinite context", 2023, arXiv:2310.01889): while a rank attends to the keys and
 /// values that it has, it sends them to the next rank and receives the previous rank's. So each of c ranks
-/// has two of the c shards at a time, and the softmax is continued from shard to shard. The backward sends
+/// has at most three of the c shards at a time, its own among them, and the softmax is continued from shard to shard. The backward sends
 /// keys and values round again, and with them their gradients, to which each rank adds its part; after the
 /// last step the gradients are back on the rank of their shard. All sums have a fixed order.
 ///

@@ -2,6 +2,7 @@
 
 #include "kernels/common/kernel.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -11,9 +12,9 @@
 /// Functions shared by the optimizers' kernels.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// The shape of a kernel with one block for each tile.
-inline LaunchShape tile_shape(const ArenaView& arena) {
-  return {static_cast<unsigned>(arena.tile_count), kGpuGeometry ? 128u : 1u};
+/// The shape of a kernel with one block for each tile, and at least `least` blocks.
+inline LaunchShape tile_shape(const ArenaView& arena, unsigned least = 0) {
+  return {std::max(static_cast<unsigned>(arena.tile_count), least), kGpuGeometry ? 128u : 1u};
 }
 
 /// The shape of a kernel that goes through the parameters by for_each_with_grad.
@@ -40,7 +41,8 @@ __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
   return has_grad & !is_skipped(arena);
 }
 
-/// All threads of a step's first launch must call this or for_each_with_grad(), which counts too.
+/// All threads of a step's first launch must call this or for_each_with_grad(), which counts too. The launch
+/// has at least one block: a rank whose shard has no parameter, and so no tile, counts as the others do.
 __device__ inline void count_if_skipped(const ArenaView& arena) {
   // The other threads need not wait for the flag.
   if (blockIdx.x == 0 && threadIdx.x == 0 && is_skipped(arena)) ++*arena.skipped_updates;

@@ -8,6 +8,7 @@ namespace {
 
 __global__ void lars_tile_norms(LarsStep step) {
   count_if_skipped(step.arena);
+  if (step.arena.tile_count == 0) return;
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const float* const values = values_of(step.arena, tile);
@@ -67,7 +68,7 @@ __global__ void lars_update(LarsStep step) {
 }  // namespace
 
 void lars_norms(const Stream& stream, const LarsStep& step) {
-  launch(lars_tile_norms, tile_shape(step.arena), stream, step);
+  launch(lars_tile_norms, tile_shape(step.arena, 1), stream, step);
   sum_tile_norms(stream, step.arena, step.tile_norms, step.norms);
 }
 

@@ -18,7 +18,7 @@ struct Exp {
   __device__ static auto of(auto x) { return ::exp(x); }
 };
 
-/// 1 / (1 + e^-x), and 0 where e^-x would overflow.
+/// 1 / (1 + e^-x), and 0 shortly before e^-x overflows.
 template <class A>
 __device__ A sigmoid(A x) {
   const A most = sizeof(A) == 8 ? 700 : 88;
@@ -82,7 +82,8 @@ struct GeluTanhGradient {
     using A = decltype(x);
     const A s = sigmoid(gelu_argument(x));
     const A slope = A(1.5957691216057308) * (1 + A(3 * 0.044715) * x * x);
-    return dy * (s + x * s * (1 - s) * slope);
+    const A curvature = s * (1 - s);
+    return dy * (curvature == 0 ? s : s + x * curvature * slope);  // the slope may be infinite
   }
 };
 

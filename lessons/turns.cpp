@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "autograd/creation.h"
+#include "trace/timing.h"
 
 namespace ringtape::lessons {
 namespace {
@@ -18,11 +18,6 @@ double seconds_of_slowest(Communicator& comm, const std::function<void()>& way) 
   return slowest(comm, Seconds(Clock::now() - start).count());
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::function<void()>>& ways,
@@ -32,11 +27,11 @@ std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::func
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) seconds[i].push_back(seconds_of_slowest(comm, ways[i]));
   }
-  const double unit = median_of(seconds.front());
+  const double unit = median(seconds.front());
   std::vector<Ratio> ratios;
   for (const std::vector<double>& of_way : seconds) {
     const auto [lowest, highest] = std::minmax_element(of_way.begin(), of_way.end());
-    ratios.push_back({median_of(of_way) / unit, *lowest / unit, *highest / unit});
+    ratios.push_back({median(of_way) / unit, *lowest / unit, *highest / unit});
   }
   return ratios;
 }

@@ -234,7 +234,6 @@ void ParameterArena::mark_copies_current() const {
 }
 
 std::int64_t ParameterArena::most_unit_elements() const {
-  if (!sharding_.reshard_after_forward) return size();
   struct OfChunk {
     std::int64_t of_all = 0;
     std::vector<GradientBucket> others;
@@ -339,9 +338,10 @@ void ParameterArena::sum_parts_of_gradients() const {
   if (!division_ || !division_->gradients_are_parts) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)) continue;
-    for (const Tile& tile : tiles_of_entry(i)) {
-      division_->sum(gradients_.alias({tile.length}, tile.offset + tile.gradient_shift));
-    }
+    const std::vector<Tile> tiles = tiles_of_entry(i);  // one after another
+    if (tiles.empty()) continue;
+    const std::int64_t length = tiles.back().offset + tiles.back().length - tiles.front().offset;
+    division_->sum(gradients_.alias({length}, tiles.front().offset + tiles.front().gradient_shift));
   }
 }
 

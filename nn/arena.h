@@ -149,11 +149,12 @@ class ParameterArena {
   Tensor gradient_of_single(const Tensor& parameter) const;
   /// In stage 3, after writing all of values() and low_precision(): marks the 16-bit copies as current.
   void mark_copies_current() const;
-  /// In stage 3: the largest number of elements of units in memory at a time, which are the model's own unit,
-  /// the unit that is computed and its neighbour; without reshard_after_forward all units.
+  /// In stage 3, if units are freed after use: the largest number of elements of units in memory at a time,
+  /// which are the model's own unit, the unit that is computed and its neighbour.
   std::int64_t most_unit_elements() const;
   /// Keeps the object that gathers the units alive as long as the arena.
   void keep_gathering(std::shared_ptr<void> gathering) { gathering_ = std::move(gathering); }
+  bool is_gathering() const { return gathering_ != nullptr; }
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
   /// Throws Error if set_shard_exchange() has not been called.
   const ShardExchange& shard_exchange() const;

@@ -14,11 +14,12 @@ namespace ringtape {
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 /// Freezes the parameters whose names match one of the patterns. Call it before the parameter arena is made.
-/// Throws Error for a pattern that matches no parameter, with the most similar names, and if no parameter
-/// would be left to train; then nothing is changed.
+/// Throws Error for a pattern that matches no parameter, with the most similar names, for one whose
+/// parameters are all frozen already, and if no parameter would be left to train; then nothing is changed.
 void freeze(Module& model, const std::vector<std::string>& patterns);
 /// Freezes all parameters that match no pattern; frozen parameters that match stay frozen. Call it before the
-/// parameter arena is made. Throws Error as freeze() does.
+/// parameter arena is made. Throws Error for a pattern that matches no parameter, and if no parameter would
+/// be left to train; then nothing is changed.
 void train_only(Module& model, const std::vector<std::string>& patterns);
 
 /// Throws Error unless each pattern matches one of the names; `what` is their kind, such as "parameter".

@@ -84,7 +84,7 @@ struct GptMemoryProblem {
   std::int64_t recompute = 0;            ///< blocks in a segment (GPT::set_recompute()); 0: none
   DType compute = DType::f32;            ///< f32, bf16 or f16
   GptPart part = {};
-  ArenaSharding sharding = {};  ///< ZeRO over the ranks that divide the batch; its rank does not matter
+  ArenaSharding sharding = {};  ///< ZeRO over data x context ranks; its rank does not matter
 };
 
 /// Blocks of the stage whose forward runs again in backward: of each chunk those before its last segment.

@@ -15,6 +15,11 @@ std::int64_t padded(std::int64_t elements, int world_size) {
 
 }  // namespace
 
+BucketSizes buckets_of_mib(double mib) {
+  const auto bytes = static_cast<std::int64_t>(std::max(1.0, mib * (1 << 20)));
+  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
+}
+
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size,
                                              std::span<const std::size_t> runs) {

@@ -16,6 +16,9 @@ struct BucketSizes {
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
+/// Buckets of `mib` MiB, but at least 1 byte; the first has at most 1 MiB.
+BucketSizes buckets_of_mib(double mib);
+
 /// Neighbouring entries of the arena whose gradients are reduced together.
 struct GradientBucket {
   std::size_t first_entry;  ///< of the arena's entries

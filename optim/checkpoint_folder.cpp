@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <functional>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "io/file.h"
+#include "io/parse.h"
 
 namespace ringtape {
 namespace {
@@ -35,10 +35,10 @@ std::string tensors_name(std::int64_t step) {
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view number = name.substr(kPrefix.size());
-  std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), step);
-  if (error != std::errc() || step < 0) return std::nullopt;
-  for (const std::string& file : {json_name(step), tensors_name(step)}) {
+  const std::optional<std::int64_t> step =
+      parse_int64(number.substr(0, number.find_first_not_of("0123456789")));
+  if (!step) return std::nullopt;
+  for (const std::string& file : {json_name(*step), tensors_name(*step)}) {
     if (name == file || AtomicFile::is_temporary_name(name, file)) return step;
   }
   return std::nullopt;

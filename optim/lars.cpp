@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "autograd/creation.h"
 #include "core/error.h"
 #include "core/stream.h"
 

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "autograd/creation.h"
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "io/safetensors.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/numbers.h"
 #include "optim/adam.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"

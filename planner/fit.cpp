@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "planner/batch_report.h"
-#include "planner/memory.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {

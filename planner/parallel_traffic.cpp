@@ -9,14 +9,10 @@
 namespace ringtape::planner {
 namespace {
 
-void add_in_all(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes) {
+void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes_of_each) {
   CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
   count.calls += static_cast<std::uint64_t>(calls);
-  count.bytes += static_cast<std::uint64_t>(bytes);
-}
-
-void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes_of_each) {
-  add_in_all(counts, operation, calls, calls * bytes_of_each);
+  count.bytes += static_cast<std::uint64_t>(product(calls, bytes_of_each));
 }
 
 /// The sizes of one rank's update.
@@ -46,7 +42,7 @@ struct Sizes {
 };
 
 /// The gradients that sequence parallelism sums: those of parameters that all tensor ranks have, as far as
-/// this rank keeps them, tile by tile (ParameterArena::sum_parts_of_gradients()).
+/// this rank keeps them (ParameterArena::sum_parts_of_gradients()).
 void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
   const int ranks = s.stage > 0 ? s.gpt.sharding.world_size : 1, rank = s.stage > 0 ? s.gpt.sharding.rank : 0;
   const std::vector<ShardSlice> slices = slices_of_rank(s.layout.buckets, rank, ranks);
@@ -59,7 +55,7 @@ void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
           std::min(offset + s.parameters[i].elements, slices[b].offset + slices[b].elements);
       offset += (s.parameters[i].room + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
       if (s.parameters[i].is_part || begin >= end) continue;
-      add_in_all(counts, Operation::all_reduce, divide_up(end - begin, kTileElements), 4 * (end - begin));
+      add(counts, Operation::all_reduce, 1, 4 * (end - begin));
     }
   }
 }

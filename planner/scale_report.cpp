@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/memory.h"
 #include "planner/numbers.h"
 #include "planner/scale.h"
 

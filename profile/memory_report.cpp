@@ -30,12 +30,6 @@ BytesByCategory common(const std::vector<MemoryLevel>& levels) {
   return least;
 }
 
-BytesByCategory difference(const BytesByCategory& a, const BytesByCategory& b) {
-  BytesByCategory result;
-  for (std::size_t i = 0; i < kMemoryCategories; ++i) result.bytes[i] = a.bytes[i] - b.bytes[i];
-  return result;
-}
-
 /// The level with the most memory in each of `rows` steps of equal length; a step without an event has the
 /// level before it.
 std::vector<MemoryLevel> highest_of_steps(const std::vector<MemoryLevel>& levels, int rows) {
@@ -96,7 +90,7 @@ std::string memory_timeline(const MemoryRecording& recording, int rows) {
   BytesByCategory used;
   bool marked = false;
   for (const MemoryLevel& level : highest_of_steps(levels, rows)) {
-    const BytesByCategory passing = difference(level.live, always);
+    const BytesByCategory passing = level.live - always;
     for (std::size_t i = 0; i < kMemoryCategories; ++i) used.bytes[i] += passing.bytes[i];
     const bool is_peak = !marked && level.live.total() == most;
     marked = marked || is_peak;
@@ -118,8 +112,7 @@ std::string memory_svg(const MemoryRecording& recording) {
 std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula,
                           const BytesByCategory& apart) {
   const std::vector<MemoryLevel> levels = memory_levels(recording);
-  return memory_table(difference(levels.front().live, apart), difference(peak_of(levels).live, apart),
-                      formula, apart.total()) +
+  return memory_table(levels.front().live - apart, peak_of(levels).live - apart, formula, apart.total()) +
          '\n' + memory_timeline(recording);
 }
 

@@ -58,6 +58,9 @@ struct ProfileLayer {
   SpanClock::duration backward{};
   SpanClock::duration forward_device{};  ///< 0: not known
   SpanClock::duration backward_device{};
+  /// The times for tables: with `of_device` (see has_device_times()) those of the GPU, else of the host.
+  SpanClock::duration forward_time(bool of_device) const { return of_device ? forward_device : forward; }
+  SpanClock::duration backward_time(bool of_device) const { return of_device ? backward_device : backward; }
   SpanWork work;
   /// Bytes allocated in its forward and still live when the forward phase ended, kept for backward. The
   /// largest of all forwards.

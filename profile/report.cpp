@@ -12,8 +12,8 @@ std::string layers(const Profile& profile) {
       fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>9}{}\n", "layer", "forward ms", "backward ms",
                   "share", "MB", "MFLOP", "kept MiB", is_of_device ? "   (times of the device)" : "");
   for (const ProfileLayer& layer : profile.layers) {
-    const SpanClock::duration forward = is_of_device ? layer.forward_device : layer.forward;
-    const SpanClock::duration backward = is_of_device ? layer.backward_device : layer.backward;
+    const SpanClock::duration forward = layer.forward_time(is_of_device);
+    const SpanClock::duration backward = layer.backward_time(is_of_device);
     text += fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>9}\n",
                         layer.name.empty() ? "(in no layer)" : layer.name, time_of_step(profile, forward),
                         time_of_step(profile, backward), share_of_step(profile, forward + backward),
@@ -26,16 +26,16 @@ std::string layers(const Profile& profile) {
 std::string phases(const Profile& profile) {
   const bool has_device = std::any_of(profile.phases.begin(), profile.phases.end(),
                                       [](const ProfilePhase& phase) { return phase.device.count() > 0; });
-  std::string text =
-      fmt::format("{:<16} {:>10} {:>7}{}\n", "phase", "ms", "share", has_device ? "  device ms" : "");
+  std::string text = fmt::format("{:<{}} {:>10} {:>7}{}\n", "phase", kIdle.size(), "ms", "share",
+                                 has_device ? "  device ms" : "");
   const auto line = [&](std::string_view name, SpanClock::duration time, std::string_view device) {
-    return fmt::format("{:<16} {:>10} {:>7}{}\n", name, time_of_step(profile, time),
+    return fmt::format("{:<{}} {:>10} {:>7}{}\n", name, kIdle.size(), time_of_step(profile, time),
                        share_of_step(profile, time), has_device ? fmt::format(" {:>10}", device) : "");
   };
   for (const ProfilePhase& phase : profile.phases) {
     text += line(phase.name, phase.time, time_of_step(profile, phase.device));
   }
-  return text + line("idle", profile.idle(), "");
+  return text + line(kIdle, profile.idle(), "");
 }
 
 std::string limits(const MachineLimits& limits) {

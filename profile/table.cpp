@@ -10,7 +10,6 @@ namespace {
 /// least of the shapes.
 constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMostLayer = 12, kLeastShapes = 12;
 constexpr const char* kEllipsis = "\u2026";
-constexpr std::string_view kIdle = "idle, or not marked";
 
 /// Percent of the limit, and which sets it: FLOPs or bytes.
 std::string share_of_limit(double share, bool is_of_flops) {

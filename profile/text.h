@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
 #include "core/numbers.h"
 #include "profile/profile.h"
 
 /// Number formats of a profile, for the tables and the report.
 namespace ringtape {
+
+/// The name of Profile::idle() in tables.
+inline constexpr std::string_view kIdle = "idle, or not marked";
 
 inline double seconds(SpanClock::duration time) {
   return std::chrono::duration<double>(time).count();

@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "core/error.h"
+#include "io/parse.h"
 #include "train/console.h"
 
 namespace ringtape {
 
 Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings,
-                             bool warmup_follows_length, bool is_first_rank)
-    : options_(options), settings_(std::move(settings)), warmup_follows_length_(warmup_follows_length) {
+                             WarmupOfLength warmup, bool is_first_rank)
+    : options_(options), settings_(std::move(settings)), warmup_(std::move(warmup)) {
   if (options.folder.empty() || !is_first_rank) return;
   try {
     folder_.emplace(options.folder, options.keep);
@@ -52,8 +53,9 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
   // If one of the two schedules does not depend on the length, the other settings tell whether they agree.
   expected.erase(kStepsInAll);
   if (before != found.end()) expected[kStepsInAll] = before->second;
-  if (options_.change_length && warmup_follows_length_ && warmup != found.end())
-    expected[kWarmup] = warmup->second;
+  if (options_.change_length && warmup_ && before != found.end()) {
+    expected[kWarmup] = warmup_(parse_int64(before->second).value_or(0));
+  }
   checkpoint.expect_settings(expected);
 }
 

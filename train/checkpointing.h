@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,10 +19,13 @@ class Checkpointing {
   /// The setting that holds the number of warm-up steps.
   static constexpr const char* kWarmup = "--warmup";
 
-  /// `settings`: resume() accepts only a checkpoint with the same settings. `warmup_follows_length`: with
-  /// `options.change_length` the warm-up may differ as well. Throws Error for a folder that holds
-  /// checkpoints, unless `options.resume` is set, and for one that cannot be created, written or locked.
-  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool warmup_follows_length,
+  /// The setting kWarmup of a run of `steps` steps; null if the warm-up does not depend on the length.
+  using WarmupOfLength = std::function<std::string(std::int64_t steps)>;
+
+  /// `settings`: resume() accepts only a checkpoint with the same settings; with `options.change_length`
+  /// another length and its warm-up by `warmup`. Throws Error for a folder that holds checkpoints, unless
+  /// `options.resume` is set, and for one that cannot be created, written or locked.
+  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, WarmupOfLength warmup,
                 bool is_first_rank);
 
   /// Restores `tensors` and the default random generator from the newest checkpoint, and returns the
@@ -43,7 +48,7 @@ class Checkpointing {
 
   CheckpointOptions options_;
   TrainingSettings settings_;
-  bool warmup_follows_length_;
+  WarmupOfLength warmup_;
   std::optional<CheckpointFolder> folder_;
   std::string failure_;
 };

@@ -45,8 +45,7 @@ MeshSizes mesh_sizes(const DistributionOptions& options) {
 }
 
 BucketSizes bucket_sizes(const DistributionOptions& options) {
-  const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
-  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
+  return buckets_of_mib(options.bucket_mib);
 }
 
 std::shared_ptr<CommHook> make_comm_hook(const DistributionOptions& options, const ParameterArena& arena,

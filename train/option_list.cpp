@@ -108,7 +108,7 @@ std::vector<TrainerOption> model_options(TrainerOptions& all) {
 }
 
 std::vector<TrainerOption> training_options(TrainerOptions& all) {
-  const std::string group = "Training";
+  const std::string group = kTrainingGroup;
   DataOptions& data = all.data;
   return {
       {
@@ -151,7 +151,7 @@ std::vector<TrainerOption> training_options(TrainerOptions& all) {
 }
 
 std::vector<TrainerOption> optimizer_options(TrainerOptions& all) {
-  const std::string group = "Optimizer";
+  const std::string group = kOptimizerGroup;
   OptimizerOptions& o = all.optimizer;
   return {
       {
@@ -210,7 +210,7 @@ std::vector<TrainerOption> optimizer_options(TrainerOptions& all) {
 }
 
 std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
-  const std::string group = "Clipping";
+  const std::string group = kClippingGroup;
   OptimizerOptions& o = all.optimizer;
   return {
       {
@@ -247,7 +247,7 @@ std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
 }
 
 std::vector<TrainerOption> schedule_options(TrainerOptions& all) {
-  const std::string group = "Schedule of the learning rate";
+  const std::string group = kScheduleGroup;
   ScheduleOptions& s = all.schedule;
   return {
       {
@@ -368,8 +368,6 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
   };
 }
 
-constexpr const char* kRankGroup = "Several ranks (mpirun, torchrun, srun)";
-
 std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
   const std::string group = kRankGroup;
   DistributionOptions& d = all.distribution;
@@ -378,7 +376,9 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .name = "comm-timeout",
           .group = group,
           .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
-          .help = "timeout of an operation between ranks in seconds; a timeout ends the run",
+          .help = "timeout of an operation between ranks in seconds, in a pipeline including its wait for "
+                  "the other "
+                  "stages' forwards and backwards; a timeout ends the run",
           .effect = Effect::execution,
       },
       {

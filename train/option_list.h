@@ -10,6 +10,13 @@
 
 namespace ringtape {
 
+/// Headings of groups in --help, for programs with flags of their own in them.
+inline constexpr const char* kTrainingGroup = "Training";
+inline constexpr const char* kOptimizerGroup = "Optimizer";
+inline constexpr const char* kClippingGroup = "Clipping";
+inline constexpr const char* kScheduleGroup = "Schedule of the learning rate";
+inline constexpr const char* kRankGroup = "Several ranks (mpirun, torchrun, srun)";
+
 /// The effect of an option's value.
 enum class Effect {
   result,     ///< the trained weights: a checkpoint can only be resumed with the same value

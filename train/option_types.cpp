@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/quote.h"
+#include "io/parse.h"
 #include "profile/profile.h"
 #include "train/recorded_steps.h"
 
@@ -104,10 +105,10 @@ OptionValue warmup_value(std::optional<std::int64_t>& steps) {
               steps = std::nullopt;
               return;
             }
-            const bool digits = !text.empty() && text.size() < 16 &&
-                                text.find_first_not_of("0123456789") == std::string::npos;
-            check(digits, "expected a number of steps or auto, found {}", quote(text));
-            steps = std::stoll(text);
+            constexpr std::uint64_t kMost = 999'999'999'999'999;
+            const std::optional<std::uint64_t> number = parse_uint64(text);
+            check(number && *number <= kMost, "expected a number of steps or auto, found {}", quote(text));
+            steps = static_cast<std::int64_t>(*number);
           },
           [&steps] { return steps ? fmt::format("{}", *steps) : std::string("auto"); }};
 }

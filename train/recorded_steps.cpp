@@ -1,11 +1,11 @@
 #include "train/recorded_steps.h"
 
-#include <charconv>
 #include <utility>
 
 #include "core/error.h"
 #include "core/numbers.h"
 #include "core/stream.h"
+#include "io/parse.h"
 #include "trace/nsight.h"
 
 namespace ringtape {
@@ -22,16 +22,11 @@ StepRange range_of(const ObservationOptions& options, bool are_wanted, std::int6
 }  // namespace
 
 StepRange parse_step_range(const std::string& text) {
-  StepRange range;
-  const char* const end = text.data() + text.size();
-  const auto [colon, first_error] = std::from_chars(text.data(), end, range.first);
-  const bool has_first = first_error == std::errc() && colon != end && *colon == ':';
-  const char* const second = has_first ? colon + 1 : end;
-  const auto [stop, last_error] = std::from_chars(second, end, range.last);
-  check(
-      has_first && last_error == std::errc() && stop == end && range.first >= 1 && range.first <= range.last,
-      "expected steps A:B with 1 <= A <= B, such as 10:12, found '{}'", text);
-  return range;
+  const std::vector<std::string> ends = split(text, ':');
+  const std::optional<std::int64_t> first = parse_int64(ends.front()), last = parse_int64(ends.back());
+  check(ends.size() == 2 && first && last && *first >= 1 && *first <= *last,
+        "expected steps A:B with 1 <= A <= B, such as 10:12, found '{}'", text);
+  return {*first, *last};
 }
 
 RecordedSteps::RecordedSteps(const ObservationOptions& options, Communicator& comm, std::int64_t steps_before,

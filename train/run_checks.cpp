@@ -4,8 +4,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "nn/compute_dtype.h"
-#include "profile/machine.h"
 #include "train/make.h"
 #include "train/option_types.h"
 #include "train/output_files.h"
@@ -44,7 +42,7 @@ void Trainer::Run::check_before_model() const {
         to_string(device_));
   check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
   ScheduleOptions schedule = options_.schedule;
-  const bool warms_up = warmup_steps(schedule, options_.data.batch_size, length_) > 0;
+  const bool warms_up = schedule.kind != ScheduleKind::one_cycle && schedule.warmup != 0;
   check(warms_up || schedule.warmup_shape == ScheduleOptions().warmup_shape,
         "--warmup-shape {} has no effect: the run has no warm-up",
         option_value(schedule.warmup_shape).write());

@@ -171,7 +171,7 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part
 
 /// The same with the arena's sharding, and without gradients and state of frozen parameters. From ZeRO 2 on,
 /// gradients take a shard and the buffers of two buckets; in ZeRO 3, parameters take a shard and the units
-/// that are gathered at the same time.
+/// that are gathered at the same time, and gradients the buffers of these units.
 BytesByCategory Trainer::Run::estimate_memory() const {
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype(), part_of_rank());
   const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
@@ -181,14 +181,16 @@ BytesByCategory Trainer::Run::estimate_memory() const {
       static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
   bytes[MemoryCategory::gradients] = static_cast<std::size_t>(arena_->size()) * sizeof(float);
   if (options_.distribution.zero >= 2) {
-    const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
+    const auto buckets = static_cast<std::size_t>(
+        arena_->has_all_values() ? most_of_neighbours(arena_->buckets()) : arena_->most_unit_elements());
     bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);
   }
   if (!arena_->has_all_values()) {
     const bool has_copies = arena_->low_precision().defined();
     const std::size_t copy = has_copies ? size_of(arena_->compute_dtype()) : 0;
     const auto sharded = static_cast<std::size_t>(arena_->shard_size());
-    const auto gathered = static_cast<std::size_t>(arena_->most_unit_elements());
+    const bool frees = arena_->sharding().reshard_after_forward;
+    const auto gathered = static_cast<std::size_t>(frees ? arena_->most_unit_elements() : arena_->size());
     const auto frozen = static_cast<std::size_t>(arena_->parameter_elements() - arena_->trained_elements());
     bytes[MemoryCategory::parameters] =
         (sharded + frozen) * (sizeof(float) + copy) + gathered * (has_copies ? copy : sizeof(float));

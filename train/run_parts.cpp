@@ -14,10 +14,8 @@
 #include "dist/tensor_parallel.h"
 #include "dist/unit_values.h"
 #include "kernels/gemm.h"
-#include "nn/compute_dtype.h"
 #include "nn/freeze.h"
 #include "nn/model_file.h"
-#include "nn/parameter_shard.h"
 #include "train/make.h"
 
 // The parts of a run: the model, divided or whole, its arena, optimizer and loader.
@@ -167,11 +165,11 @@ void Trainer::Run::connect_stages() {
   arena_->set_stages(pipeline_->of_arena());
 }
 
-/// Before train(): with ZeRO 3 each rank keeps its slices of the values, and gathers units on the device.
+/// With ZeRO 3 each rank keeps its slices of the values, and gathers units on the device; train() does so
+/// itself.
 void Trainer::Run::shard_values() {
-  if (arena_->has_all_values() || has_trained_ || has_sharded_values_) return;
+  if (arena_->has_all_values() || arena_->is_gathering()) return;
   arena_->keep_gathering(std::make_shared<UnitValues>(*arena_, mesh_.data_and_context()));
-  has_sharded_values_ = true;
 }
 
 std::shared_ptr<Module> Trainer::Run::whole_model() {

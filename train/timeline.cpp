@@ -39,10 +39,7 @@ void write_timeline(const RecordedSteps& steps, const std::string& file, Communi
   const std::vector<std::string> events = gather_text(comm, own);
   const std::vector<std::string> rows = gather_text(comm, row_of(steps, comm.rank()));
   if (comm.rank() != 0) return;
-  const std::string trace = chrome_trace(events);
-  AtomicFile out(file);
-  out.write(trace.data(), trace.size());
-  out.commit();
+  save_text(file, chrome_trace(events));
   console.print("\ntimeline of {} written to {} (https://ui.perfetto.dev shows it); ms of an update:\n",
                 counted(steps.count(), "update"), file);
   console.print("{}", steps.what_is_missing());

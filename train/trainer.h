@@ -83,11 +83,13 @@ class Trainer {
   /// finite. With ZeRO stage 3, a run that resumes must call it before evaluate() and whole_model().
   TrainingResult train();
   /// Evaluates the current weights and prints the result; before train() also writes it to the metrics file,
-  /// whose previous content is lost. All ranks must call it.
+  /// whose previous content is lost. All ranks must call it. With ZeRO stage 3 the ranks shard the parameters
+  /// from then on: those of model() have no memory outside of a forward or backward.
   EvaluationResult evaluate();
   /// The undivided model on rank 0; null on the others. All ranks must call it. The result is model() itself,
   /// unless ranks divide the model or its sequences or shard the parameters (ZeRO stage 3): then it is a
-  /// copy. Throws Error if the task's make_model() returns the model of the run again.
+  /// copy. With ZeRO stage 3 the parameters are sharded as by evaluate(). Throws Error if the task's
+  /// make_model() returns the model of the run again.
   std::shared_ptr<Module> whole_model();
   /// A barrier with a longer timeout, for work that rank 0 does alone, such as writing a file. All ranks must
   /// call it, rank 0 after that work. The timeout is --comm-timeout, plus the time in which a slow disk (50

@@ -105,14 +105,17 @@ EvaluationResult Trainer::Run::evaluate() {
 
 TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
-  check(!options_.checkpoint.resume || !has_sharded_values_,
+  check(!options_.checkpoint.resume || !arena_->is_gathering(),
         "trainer: with ZeRO 3 and resume, train() was called after evaluate() or whole_model(), expected it "
         "before them");
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
   TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());
   Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(),
-                            warmup_follows_length(options_.schedule), is_first());
+                            warmup_follows_length(options_.schedule)
+                                ? [this](std::int64_t steps) { return warmup_text(steps); }
+                                : Checkpointing::WarmupOfLength(),
+                            is_first());
   std::optional<Checkpoint> resumed;
   constexpr double kReads = 3;  // for the checksum and the values, and perhaps of damaged checkpoints
   const TrainingPosition begin =
@@ -135,6 +138,8 @@ TrainingResult Trainer::Run::train() {
   };
   if (training.values.is_open()) training.update.observe(&training.values);
   if (resumed) training.log.restore(*resumed);
+  // The initial values come from each group's own first rank: a task may make another model on each.
+  if (divides_model()) verify_replicas(*model_, mesh_, "before the first step", pipeline_.get(), &*arena_);
   // Nothing is printed before all checks.
   describe_model();
   describe_device();
@@ -299,6 +304,13 @@ std::optional<Batch> Trainer::Run::next_batch() {
 }
 
 /// The settings that a resumed run must have in common with its checkpoint.
+/// The warm-up of a run of `steps` steps, as a number of steps, however --warmup states it.
+std::string Trainer::Run::warmup_text(std::int64_t steps) const {
+  RunLength length = length_;
+  length.steps = steps;
+  return fmt::format("{}", warmup_steps(options_.schedule, options_.data.batch_size, length));
+}
+
 TrainingSettings Trainer::Run::checkpoint_settings() const {
   if (options_.checkpoint.folder.empty()) return {};
   TrainingSettings settings;
@@ -313,9 +325,7 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
   for (const auto& [name, value] : task_.settings) settings[name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
-  // The number of steps, however --warmup states it.
-  settings[Checkpointing::kWarmup] =
-      fmt::format("{}", warmup_steps(options_.schedule, options_.data.batch_size, length_));
+  settings[Checkpointing::kWarmup] = warmup_text(length_.steps);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
   if (arena_->trained_elements() < arena_->parameter_elements()) {
     settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of_frozen(*model_));

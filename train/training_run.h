@@ -11,7 +11,6 @@
 #include "dist/mesh.h"
 #include "dist/pipeline.h"
 #include "optim/loss_scaler.h"
-#include "profile/profile.h"
 #include "train/checkpointing.h"
 #include "train/learning_rate.h"
 #include "train/recorded_steps.h"
@@ -83,6 +82,7 @@ class Trainer::Run {
   void describe_model() const;
   void describe_device() const;
   std::string describe_training() const;
+  std::string warmup_text(std::int64_t steps) const;
   TrainingSettings checkpoint_settings() const;
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
   void run_step(Training& training);
@@ -138,7 +138,6 @@ class Trainer::Run {
   RunLength length_;
   Schedule schedule_;
   bool has_trained_ = false;
-  bool has_sharded_values_ = false;  ///< before train(), which does so itself
 };
 
 }  // namespace ringtape

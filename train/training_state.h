@@ -35,8 +35,8 @@ class TrainingState {
   /// it; after that each rank calls `wait_for_first`.
   TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
                           const std::function<void()>& wait_for_first);
-  /// For training without a resume: broadcasts the position `at` and the random generator of rank 0, and each
-  /// part of the weights from the first rank that has it. Returns the position at which training begins.
+  /// For training without a resume: broadcasts the position `at` and the random generator of rank 0, and the
+  /// weights of the first of the data x context ranks with the same part of the model. Returns the position at which training begins.
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:

@@ -66,35 +66,38 @@ UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t 
   } else {
     window_.begin(batch ? task_.count_targets(*batch) : 0);
   }
-  if (!batch) return compute(0, nullptr);
+  if (!batch) return compute({}, nullptr);
   const std::int64_t given = options_.accumulation.micro_batch;
   const std::int64_t micro_batch = given > 0 ? given : batch->size();
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch->size(), micro_batch);
   const std::pair sizes(batch->size(), window_.targets());
   const bool has_graph = graphs_.size() < kMostGraphs || graphs_.contains(sizes);
   if (options_.graph && has_graph) return replay(*batch, pieces);
-  return compute(pieces.size(), [&](std::size_t i) {
-    return batch->slice(pieces[i].first, pieces[i].size).to(arena_.device());
-  });
+  const auto piece = [&](std::size_t i) { return batch->slice(pieces[i].first, pieces[i].size); };
+  std::vector<Shape> features;
+  for (std::size_t i = 0; i < pieces.size(); ++i) features.push_back(piece(i).features().shape());
+  return compute(features, [&](std::size_t i) { return piece(i).to(arena_.device()); });
 }
 
 UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& pieces) {
   Graphed& graphed = graphs_[{batch.size(), window_.targets()}];
   if (graphed.replay == nullptr) {
+    std::vector<Shape> features;
     for (const MicroBatch& piece : pieces) {
       const Batch samples = batch.slice(piece.first, piece.size);
       const auto like = [&](const Tensor& host) {
         return empty(host.shape(), host.dtype(), arena_.device());
       };
       graphed.inputs.emplace_back(like(samples.features()), like(samples.targets()));
+      features.push_back(samples.features().shape());
     }
     const ObservationOptions& see = options_.observation;
     const bool is_listed = see.print_graph || !see.save_graph.empty();
     graphed.replay = std::make_unique<Replay>(
         arena_.device(),
-        [this, &graphed] {
+        [this, &graphed, features] {
           graphed.result = {};  // frees its memory for reuse
-          graphed.result = compute(graphed.inputs.size(), [&](std::size_t i) { return graphed.inputs[i]; });
+          graphed.result = compute(features, [&](std::size_t i) { return graphed.inputs[i]; });
         },
         is_listed ? &graphed.nodes : nullptr);
   }
@@ -107,13 +110,13 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
   return graphed.result;
 }
 
-UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
+UpdateResult Update::compute(const std::vector<Shape>& features, const Inputs& inputs) {
   UpdateResult result;
   zero_gradients();
   if (pipeline_ != nullptr) {
-    run_in_stages(micro_batches, inputs, result);
+    run_in_stages(features, inputs, result);
   } else {
-    run_micro_batches(micro_batches, inputs, result);
+    run_micro_batches(features.size(), inputs, result);
   }
   reduce(result);
   if (values_ != nullptr && !arena_.is_sharded()) values_->gradients(model_);
@@ -153,23 +156,18 @@ void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, 
 }
 
 /// Runs the micro-batches through the stages of a pipeline. The backwards of the last one reduce the
-/// gradients.
-void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
-  std::vector<std::pair<Tensor, Tensor>> pieces;
-  std::vector<Shape> shapes;
-  for (std::size_t i = 0; i < micro_batches; ++i) {
-    pieces.push_back(get(inputs, i));
-    shapes.push_back(pieces.back().first.shape());
-  }
+/// gradients. Only the first stage reads features, and only the last one targets.
+void Update::run_in_stages(const std::vector<Shape>& features, const Inputs& inputs, UpdateResult& sum) {
   pipeline_->forward_backward(
-      shapes,
-      {.input = [&](std::size_t i) { return model_input(task_, pieces[i].first, arena_.compute_dtype()); },
+      features,
+      {.input =
+           [&](std::size_t i) { return model_input(task_, get(inputs, i).first, arena_.compute_dtype()); },
        .loss = [&](Tensor output,
-                   std::size_t i) { return loss_of(std::move(output), pieces[i].second, sum); },
+                   std::size_t i) { return loss_of(std::move(output), get(inputs, i).second, sum); },
        .backward = [&](const Tensor& loss) { backward(loss, sum); },
        .around_backward =
            [&](std::size_t i, const std::function<void()>& run) {
-             const auto scope = parallel_.no_sync(i + 1 < micro_batches);
+             const auto scope = parallel_.no_sync(i + 1 < features.size());
              run();
            }});
 }

@@ -74,12 +74,13 @@ class Update {
     std::vector<GraphNode> nodes;  // once captured, if the options print or save them
   };
 
-  UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
+  /// `features`: the shapes of the micro-batches' features.
+  UpdateResult compute(const std::vector<Shape>& features, const Inputs& inputs);
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
   void zero_gradients();
   static std::pair<Tensor, Tensor> get(const Inputs& inputs, std::size_t micro_batch);
   void run_micro_batches(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum);
-  void run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum);
+  void run_in_stages(const std::vector<Shape>& features, const Inputs& inputs, UpdateResult& sum);
   void reduce(UpdateResult& result);
   void step(UpdateResult& result);
   /// The loss; adds up the correct predictions.

@@ -38,11 +38,6 @@ StepTimeline gather_timeline(const RecordedSteps& recorded, std::int64_t number,
   return timeline;
 }
 
-BytesByCategory without(BytesByCategory bytes, const BytesByCategory& apart) {
-  for (std::size_t i = 0; i < kMemoryCategories; ++i) bytes.bytes[i] -= apart.bytes[i];
-  return bytes;
-}
-
 /// The live memory during the step.
 StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& step) {
   const MemoryRecording& recording = run.recorded.memory();
@@ -53,7 +48,7 @@ StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& st
                     .formula = run.memory_formula,
                     .data_set = run.data_set.total()};
   for (const MemoryLevel& level : memory_levels(recording)) {
-    const BytesByCategory live = without(level.live, run.data_set);
+    const BytesByCategory live = level.live - run.data_set;
     if (level.seconds <= begin) {
       memory.levels.front().live = live;
     } else if (level.seconds <= end) {

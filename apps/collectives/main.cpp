@@ -232,11 +232,7 @@ void show_ring(Communicator& comm, const Options& options) {
   const RingTrace trace = trace_ring(comm);
   if (comm.rank() != 0) return;
   fmt::print("{}", to_text(trace));
-  if (options.svg.empty()) return;
-  const std::string svg = to_svg(trace);
-  AtomicFile file(options.svg);
-  file.write(svg.data(), svg.size());
-  file.commit();
+  if (!options.svg.empty()) save_text(options.svg, to_svg(trace));
 }
 
 void check_sizes(const Options& options) {

@@ -97,11 +97,7 @@ void plan(const Options& options) {
   const BatchPlan plan = plan_batch(request);
   const std::optional<RunCost> cost = cost_of(options, plan);
   const std::string completed = config ? config->complete(plan) : "";
-  if (!options.output.empty()) {
-    AtomicFile file(options.output);
-    file.write(completed.data(), completed.size());
-    file.commit();
-  }
+  if (!options.output.empty()) save_text(options.output, completed);
   print_plan(batch_text(plan, cost) + (config ? "\n" + completed : ""), batch_json(plan, cost), options.json);
 }
 

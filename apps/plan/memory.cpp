@@ -4,6 +4,7 @@
 #include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
+#include "nn/shard_layout.h"
 #include "optim/registry.h"
 #include "planner/memory.h"
 #include "planner/numbers.h"
@@ -24,7 +25,7 @@ struct Options {
   std::string optimizer = "adam";
   std::optional<double> momentum;
   Recompute granularity = Recompute::none;
-  std::int64_t bucket = 25;    // MiB
+  double bucket = 25;          // MiB
   std::int64_t workspace = 0;  // MiB
   std::string json;
 };
@@ -82,7 +83,7 @@ void add_training_flags(CommandLine& app, Options& options) {
       .no_default();
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
   app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
-  app.option("--bucket-mib", between(options.bucket, 1, 1 << 20), "MiB of gradients in a bucket");
+  app.option("--bucket-mib", between(options.bucket, 1e-6, 1e6), "MiB of gradients in a bucket");
   app.option("--workspace-mib", between(options.workspace, 0, 1 << 20),
              "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");
   Flag inference = app.option("--inference", options.request.inference, "only a forward pass");
@@ -104,7 +105,7 @@ MemoryPlan plan_of(Options options) {
         "--momentum has no effect: expected --optimizer {} with it, found {}",
         list_of(optimizers_with(&OptimizerSettings::momentum)), optimizer.name);
   request.state_per_parameter = optimizer.state_per_parameter(settings);
-  request.sharding.bucket_bytes = options.bucket << 20;
+  request.sharding.bucket_bytes = buckets_of_mib(options.bucket).bytes;
   request.workspace = options.workspace << 20;
   const bool is_mlp = !options.mlp.sizes.empty(), is_tiled = options.attention == "tiled";
   check(options.recompute == 0 || is_mlp || is_tiled,

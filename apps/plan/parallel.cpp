@@ -7,6 +7,7 @@
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/output.h"
+#include "nn/shard_layout.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
 
@@ -23,7 +24,8 @@ struct Options {
   std::string optimizer = "adam";
   std::string algorithm = "ring";
   std::string compress = "none";
-  std::int64_t workspace_mib = 0, bucket_mib = 25;
+  std::int64_t workspace_mib = 0;
+  double bucket_mib = 25;
   std::int64_t show = 5;
   std::string json;
 };
@@ -41,7 +43,7 @@ void add_model_flags(CommandLine& app, Options& options) {
              "the optimizer, with the defaults of the training programs");
   app.option("--compress", word(options.compress, {"none", "bf16", "f16"}),
              "dtype of gradients between ranks; excludes ZeRO");
-  app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
+  app.option("--bucket-mib", between(options.bucket_mib, 1e-6, 1e6), "MiB of gradients in a bucket");
 }
 
 void add_rank_flags(CommandLine& app, Options& options) {
@@ -92,7 +94,7 @@ void plan(const Options& options) {
   request.algorithm = algorithm_from_name(options.algorithm);
   request.memory = bytes_of("--memory", options.memory);
   request.workspace = options.workspace_mib << 20;
-  request.bucket_sizes.bytes = options.bucket_mib << 20;
+  request.bucket_sizes = buckets_of_mib(options.bucket_mib);
   request.compute = dtype_from_name(options.dtype.c_str());
   if (options.compress != "none") request.compress = dtype_from_name(options.compress.c_str());
   const OptimizerKind& optimizer = optimizer_named(options.optimizer);

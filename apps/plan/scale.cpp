@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "io/file.h"
 #include "nn/gpt_estimate.h"
+#include "nn/shard_layout.h"
 #include "planner/numbers.h"
 #include "planner/scale.h"
 
@@ -29,7 +30,8 @@ struct Options {
   std::int64_t chunks = 1, recompute = 0;
   bool sequence_parallel = false;
   std::string dtype = "bf16";
-  std::int64_t bucket_mib = 25, first_bucket_mib = 1;
+  double bucket_mib = 25;
+  std::optional<double> first_bucket_mib;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::function<bool()> is_of_any_model;  ///< whether flags are given for which --layers sets no layout
@@ -104,9 +106,10 @@ void add_communication_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Communication");
   app.option("--algorithm", options.algorithm, "ring, tree or hierarchical");
-  app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
-  app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
-             "MiB of gradients in the first bucket");
+  app.option("--bucket-mib", between(options.bucket_mib, 1e-6, 1e6), "MiB of gradients in a bucket");
+  app.option("--first-bucket-mib", between(options.first_bucket_mib, 1e-6, 1e6),
+             "MiB of gradients in the first bucket [1, at most --bucket-mib]")
+      .no_default();
   app.option("--segment-bytes", between(request.segment, 1, 1LL << 36), "bytes that a tree sends at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
              "bytes of a gradient in the all-reduce");
@@ -195,8 +198,10 @@ void plan(const Options& options) {
   if (options.forward_ms) request.forward = *options.forward_ms / 1e3;
   if (options.backward_ms) request.backward = *options.backward_ms / 1e3;
   request.update = options.update_ms / 1e3;
-  request.bucket = options.bucket_mib << 20;
-  request.first_bucket = options.first_bucket_mib << 20;
+  const BucketSizes buckets = buckets_of_mib(options.bucket_mib);
+  request.bucket = buckets.bytes;
+  request.first_bucket =
+      options.first_bucket_mib ? buckets_of_mib(*options.first_bucket_mib).bytes : buckets.first_bytes;
   request.overlap = !options.no_overlap;
   if (request.ranks.empty()) {
     request.ranks =
@@ -206,12 +211,7 @@ void plan(const Options& options) {
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
 
   const ScalePlan plan = plan_scale(request);
-  if (!options.svg.empty()) {
-    const std::string svg = scale_svg(plan);
-    AtomicFile file(options.svg);
-    file.write(svg.data(), svg.size());
-    file.commit();
-  }
+  if (!options.svg.empty()) save_text(options.svg, scale_svg(plan));
   print_plan(scale_text(request, plan), scale_json(request, plan), options.json);
 }
 

@@ -15,7 +15,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "dist/gather_text.h"
 #include "dist/pipeline.h"
 #include "dist/stage_parts.h"
 #include "lessons/peaks.h"

@@ -176,9 +176,16 @@ TEST_CASE("causal_self_attention: errors name the inputs that do not fit", "[ops
       "with 1 heads and 1 kv_heads");
   CHECK(error_of([&] { causal_self_attention(x, 2, 2, {.dropout = 1}); }) ==
         "causal_self_attention: dropout must be in [0, 1), found 1");
-  CHECK_FALSE(error_of([&] { causal_self_attention(x, 0, 0); }).empty());
-  CHECK_FALSE(error_of([&] { causal_self_attention(to(x, DType::i32), 2, 2); }).empty());
-  CHECK_FALSE(error_of([&] { causal_self_attention(view(x, {2, 12}), 2, 2); }).empty());
+  CHECK(error_of([&] { causal_self_attention(x, 0, 0); }) ==
+        "causal_self_attention: the number of heads must be a multiple of kv_heads, found 0 and 0");
+  CHECK(error_of([&] { causal_self_attention(to(x, DType::i32), 2, 2); }) ==
+        "causal_self_attention: expected a floating tensor, found i32[1, 2, 12] on cpu");
+  CHECK(
+      error_of([&] {
+        causal_self_attention(view(x, {2, 12}), 2, 2);
+      }) ==
+      "causal_self_attention: expected qkv [B, T, (heads + 2 kv_heads) D] with 2 heads and 2 kv_heads, found "
+      "f32[2, 12] on cpu");
 }
 
 TEST_CASE("cached_self_attention: token by token gives the results of the whole sequence", "[ops]") {

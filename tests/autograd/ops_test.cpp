@@ -595,16 +595,19 @@ TEST_CASE("operations: the gradient agrees with finite differences", "[ops]") {
   });
 }
 
-TEST_CASE("operations: activations of very negative values, and their gradients, are 0", "[ops]") {
+TEST_CASE("operations: activations of very large values are x or 0, and their gradients 1 or 0", "[ops]") {
   using Activation = Tensor (*)(const Tensor&);
-  // Beyond 1.8e19 the square in gelu_tanh's gradient is infinite.
-  for (const auto& [activation, least] : {std::pair<Activation, float>{silu, -3e38f}, {gelu_tanh, -1e19f}}) {
-    const Tensor x =
-        from_vector(std::vector<float>{-100, -1e12f, -1e15f, least}, {4}).set_requires_grad(true);
-    const Tensor y = activation(x);
-    sum(y).backward();
-    CHECK(y.to_doubles() == std::vector<double>(4, 0));
-    CHECK(x.grad().to_doubles() == std::vector<double>(4, 0));
+  const std::vector<float> sizes = {100, 1e12f, 1e15f, 1e19f, 3e19f, 3e38f};
+  for (const Activation activation : {silu, gelu, gelu_tanh}) {
+    for (const float sign : {-1.0f, 1.0f}) {
+      std::vector<float> values;
+      for (const float size : sizes) values.push_back(sign * size);
+      const Tensor x = from_vector(values, {6}).set_requires_grad(true);
+      const Tensor y = activation(x);
+      sum(y).backward();
+      CHECK(y.to_doubles() == (sign > 0 ? x.to_doubles() : std::vector<double>(6, 0)));
+      CHECK(x.grad().to_doubles() == std::vector<double>(6, sign > 0 ? 1 : 0));
+    }
   }
 }
 

@@ -179,6 +179,16 @@ TEST_CASE("a saved gradient that backward adds to is an error", "[tape]") {
                                          ContainsSubstring("changed in place after the forward"));
 }
 
+TEST_CASE("a node that has saved the gradient to which its backward adds is an error", "[tape]") {
+  const Tensor w = leaf({2, 3, 5, 7}, {2, 2});
+  sum(multiply(w, w)).backward();
+  for (const bool is_first : {true, false}) {
+    const Tensor loss = sum(is_first ? matmul(w, w.grad()) : matmul(w.grad(), w));
+    CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("backward of matmul") &&
+                                           ContainsSubstring("changed in place after the forward"));
+  }
+}
+
 TEST_CASE("an optimizer step between forward and backward is an error", "[tape]") {
   const std::shared_ptr<Sequential> model = make_mlp({2, 3, 1});
   ParameterArena arena(*model, Device{});

@@ -237,11 +237,15 @@ TEST_CASE("loader: an exception of the dataset reaches the user at its place", "
   }
 }
 
-TEST_CASE("loader: no more batches are read ahead than asked for", "[loader]") {
+TEST_CASE("loader: as many batches are read ahead as asked for, and no more", "[loader]") {
   const auto dataset = std::make_shared<FailingDataset>(1000, -1);
   DataLoader loader(dataset, std::make_shared<SequentialSampler>(1000),
                     {.batch_size = 1, .prefetch_threads = 3, .prefetch_batches = 8});
   loader.start_epoch(0);
+  for (int i = 0; i < 10'000 && dataset->reads < 8; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(dataset->reads == 8);
   for (int taken = 1; taken <= 50; ++taken) {
     loader.next();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -22,18 +22,23 @@ run_ranks() {
 }
 
 # same TOLERANCE FILE OTHER: whether two metrics files have the same steps, and losses, norms and accuracies that differ by at
-# most TOLERANCE times their value in OTHER.
+# most TOLERANCE times their value in OTHER. What is not a number, as null, equals only itself.
 same() {
   paste -d '|' <(tr -d '{}"' <"$2") <(tr -d '{}"' <"$3") | awk -F '|' -v tolerance="$1" '
     function far(a, b) { return (a > b ? a - b : b - a) > tolerance * (b > 0 ? b : -b) }
+    function number(x) { return x ~ /^-?[0-9.]+([eE][-+]?[0-9]+)?$/ }
+    function differ(k) {
+      if ((k in found) != (k in expected)) return 1
+      if (!(k in expected)) return 0
+      if (!number(found[k]) || !number(expected[k])) return found[k] != expected[k]
+      return far(found[k] + 0, expected[k] + 0)
+    }
     {
       split("", found); split("", expected)
       n = split($1, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); found[pair[1]] = pair[2] }
       n = split($2, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); expected[pair[1]] = pair[2] }
       if (found["step"] != expected["step"]) bad = 1
-      if (far(found["loss"], expected["loss"]) || far(found["test_loss"], expected["test_loss"])) bad = 1
-      if (far(found["grad_norm"], expected["grad_norm"])) bad = 1
-      if (far(found["test_accuracy"], expected["test_accuracy"])) bad = 1
+      if (differ("loss") || differ("test_loss") || differ("grad_norm") || differ("test_accuracy")) bad = 1
     }
     END { exit bad || NR < 3 }'
 }

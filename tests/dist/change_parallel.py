@@ -186,8 +186,8 @@ CHANGES = [
     ("sequence parallelism: parts of gradients not added up", "nn/arena.cpp", "division_->sum(gradients_.alias(",
      "static_cast<void>(gradients_.alias("),
     ("sequence parallelism: an update adds up no parts of gradients", UPDATE, "arena_.sum_parts_of_gradients();", ""),
-    ("sequence parallelism: parts of a shard's gradients at their places among all", ARENA, "tile.offset + tile.gradient_shift",
-     "tile.offset"),
+    ("sequence parallelism: parts of a shard's gradients at their places among all", ARENA,
+     "tiles.front().offset + tiles.front().gradient_shift", "tiles.front().offset"),
     ("sequence parallelism: gradients of divided parameters added up too", "nn/arena.cpp",
      "entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)", "!has_grad(i)"),
     ("ZeRO 3: each rank begins with its own values", UNITS, "comm_->broadcast(whole, 0).wait();", ""),
@@ -288,9 +288,9 @@ CHANGES = [
     ("stages with ZeRO: a window ends for the first chunk first", PARALLEL,
      "for (std::size_t chunk = is_reduced_.size(); chunk-- > 0;) {", "for (std::size_t chunk = 0; chunk < is_reduced_.size(); ++chunk) {"),
     ("stages with ZeRO: a round counts for all chunks", PARALLEL, "is_reduced_[chunk_] = 1;", "is_reduced_.assign(is_reduced_.size(), 1);"),
-    ("stages with ZeRO: each micro-batch reduces", UPDATE, "const auto scope = parallel_.no_sync(i + 1 < micro_batches);\n             run();",
+    ("stages with ZeRO: each micro-batch reduces", UPDATE, "const auto scope = parallel_.no_sync(i + 1 < features.size());\n             run();",
      "run();"),
-    ("stages with ZeRO: no backward reduces", UPDATE, "const auto scope = parallel_.no_sync(i + 1 < micro_batches);\n             run();",
+    ("stages with ZeRO: no backward reduces", UPDATE, "const auto scope = parallel_.no_sync(i + 1 < features.size());\n             run();",
      "const auto scope = parallel_.no_sync();\n             run();"),
     ("stages with ZeRO: a chunk's forward gathers as the model's", PIPELINE, "ModuleScope scope(stages_.chunk(chunk));", "ModuleScope scope(model_);"),
     ("stages with ZeRO: every chunk gathers what the first needs", PLACES, "&stages->chunk(chunk)", "&stages->chunk(0 * chunk)"),
@@ -445,6 +445,7 @@ WITHOUT_WAIT = {
     "  correct.wait();\n": "",
 }
 # Operations whose results are no longer waited for. The ranks whose results come late notice that soonest.
+CHANGES.append(("a collective of a parameter in flight: the gather is not waited for", "dist/communicator.cpp", "  tensor.raw();\n", ""))
 CHANGES += [(f"{what}: not waited for", file, text, WITHOUT_WAIT.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
 
 

@@ -113,17 +113,22 @@ class AdamInF64 {
   int steps_ = 0;
 };
 
-/// The largest difference over all tensors, relative to the largest value of each.
+/// The largest difference over all tensors, relative to the largest value of each; infinity where a value is
+/// NaN.
 inline double difference(const Values& found, const Values& expected) {
   REQUIRE(found.size() == expected.size());
+  REQUIRE_FALSE(expected.empty());
   double result = 0;
   for (const auto& [name, values] : expected) {
     const std::vector<double>& own = found.at(name);
     REQUIRE(own.size() == values.size());
+    REQUIRE_FALSE(values.empty());
+    REQUIRE(std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }));
     double largest = 0, off = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       largest = std::max(largest, std::abs(values[i]));
-      off = std::max(off, std::abs(own[i] - values[i]));
+      const double error = std::abs(own[i] - values[i]);
+      if (!(error <= off)) off = std::isnan(error) ? INFINITY : error;
     }
     result = std::max(result, off / std::max(largest, 1e-300));
   }

@@ -1,6 +1,9 @@
 // The planner's estimates of the memory and the traffic of a rank's part of a GPT, compared with the counts
 // of real updates.
 #include <algorithm>
+#include <numeric>
+#include <set>
+#include <span>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -328,10 +331,12 @@ static void check_memory_between_updates(const PartTrainer& trainer, const GptMe
   CHECK(found[optimizer_state] == expected[optimizer_state]);
 }
 
-static void check_traffic(const std::vector<MeshTraffic::Group>& groups, const Mesh& mesh,
+static void check_traffic(const std::vector<MeshTraffic::Group>& groups, const Mesh& mesh, const Way& way,
                           const planner::ParallelTraffic& expected) {
+  std::set<std::string> seen;
   for (const MeshTraffic::Group& group : groups) {
     INFO(group.name);
+    seen.insert(group.name);
     const bool is_mean = group.name == std::string(mesh.data_and_context()->group());
     const std::string data_and_context = is_mean ? text_of(expected.data) : "";
     if (group.name.find("data") != std::string::npos) CHECK(text_of(group.counts) == data_and_context);
@@ -343,7 +348,64 @@ static void check_traffic(const std::vector<MeshTraffic::Group>& groups, const M
       CHECK(text_of(sent) == text_of(expected.pipeline));
     }
     if (group.name == "tensor") CHECK(text_of(group.counts) == text_of(expected.tensor));
+    if (group.name.empty()) CHECK(text_of(group.counts) == "");  // all ranks of a mesh of several dimensions
   }
+  CHECK(seen.contains("tensor") == (way.tensor > 1));
+  CHECK(seen.contains("pipeline") == (way.stages > 1));
+  CHECK(seen.contains("context") == (way.context > 1));
+  const Communicator& of_means = *mesh.data_and_context();
+  CHECK((of_means.size() == 1 || seen.contains(of_means.group())));
+}
+
+/// The most of a trainer's live bytes in a recording, as `size` counts them.
+template <class Size>
+static std::size_t highest_of(const PartTrainer& trainer, const MemoryRecording& recording,
+                              const Size& size) {
+  BytesByCategory live = recording.start();
+  std::size_t highest = size(trainer.less_before(live));
+  for (const MemoryEvent& event : recording.events()) {
+    live[event.category] += static_cast<std::size_t>(event.bytes);
+    highest = std::max(highest, size(trainer.less_before(live)));
+  }
+  return highest;
+}
+
+/// Checks the peak of all but gradients. In ZeRO 2 that is as in ZeRO 1.
+static void check_all_but_gradients(const PartTrainer& trainer, const MemoryRecording& recording,
+                                    GptMemoryProblem problem) {
+  problem.sharding.stage = std::min(problem.sharding.stage, 1);
+  const auto rest = [](const BytesByCategory& bytes) {
+    return bytes.total() - bytes[workspace] - bytes[gradients];
+  };
+  const auto expected = static_cast<double>(rest(estimate_memory(problem)));
+  CHECK(static_cast<double>(highest_of(trainer, recording, rest)) == Approx(expected).epsilon(0.05));
+}
+
+/// Checks the peak of ZeRO 2's gradients: the shard, and buffers of two buckets and of the bucket of tied
+/// weights, which the output layer begins.
+static void check_gradients_of_zero2(const PartTrainer& trainer, const MemoryRecording& recording,
+                                     const GptMemoryProblem& problem) {
+  const ArenaLayout layout =
+      gpt_layout(arena_order(parameters_of(problem.model, problem.part), 2), problem.sharding);
+  const std::size_t peak =
+      highest_of(trainer, recording, [](const BytesByCategory& bytes) { return bytes[gradients]; });
+  const auto found =
+      (static_cast<std::int64_t>(peak) / std::int64_t{sizeof(float)}) - layout.shard;  // elements of buffers
+  std::span<const GradientBucket> others = layout.buckets;
+  const GptPart& part = problem.part;
+  const bool is_tied = problem.model.tied && part.stage + 1 == part.stages;
+  if (part.stages == 1) {
+    if (is_tied) others = others.first(others.size() - 1);
+    CHECK(found == (is_tied ? layout.buckets.back().elements : 0) + most_of_neighbours(others));
+    return;
+  }
+  // Embeddings with a bucket of their own, and chunks, make other pairs of buckets than neighbours.
+  std::vector<std::int64_t> sizes;
+  for (const GradientBucket& bucket : others) sizes.push_back(bucket.elements);
+  std::sort(sizes.rbegin(), sizes.rend());
+  CHECK(found >= sizes[0]);
+  sizes.resize(std::min<std::size_t>(sizes.size(), is_tied ? 3 : 2));
+  CHECK(found <= std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
 }
 
 TEST_CASE("planner: memory and calls of a rank's part of a GPT agree with the counts of an update",
@@ -361,7 +423,7 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT agree with the co
     MemoryRecording recording(world->device());
     trainer.update();
     recording.stop();
-    check_traffic(traffic.groups(), mesh,
+    check_traffic(traffic.groups(), mesh, way,
                   planner::update_traffic(
                       {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress}));
     const BytesByCategory expected = estimate_memory(problem);
@@ -373,6 +435,8 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT agree with the co
     // the chunks of three blocks in four parts differ in size, where the formula assumes equal chunks.
     const bool has_buffers = problem.sharding.stage >= 2;
     if (!has_buffers && way.chunks == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
+    if (problem.sharding.stage <= 2 && way.chunks == 1) check_all_but_gradients(trainer, recording, problem);
+    if (problem.sharding.stage == 2) check_gradients_of_zero2(trainer, recording, problem);
     const BytesByCategory highest = trainer.less_before(highest_without_workspace(recording));
     const double found = static_cast<double>(highest.total() - highest[workspace]);
     const double total = static_cast<double>(expected.total());
@@ -495,7 +559,8 @@ TEST_CASE("planner: memory and messages of a stage of a GPT agree with the count
         }
         INFO(name_of(operation));
         CHECK(counted.bytes == formula.pipeline[i].bytes);
-        if (operation == Operation::all_reduce) CHECK(counted.calls == formula.pipeline[i].calls);
+        // A communicator counts what it receives too, as calls of no bytes.
+        CHECK(counted.calls == formula.pipeline[i].calls * (operation == Operation::exchange ? 2 : 1));
       }
     }
   }

@@ -138,8 +138,11 @@ for ((run = 1; run <= runs; ++run)); do
     if disturb "${now[@]}" $((lengths[$number] * (20 - late) / 20)); then break; fi
   done
   [ $late -lt 20 ] || fail "ended 20 times before it could be disturbed"
+  has_checkpoint=""
+  if compgen -G 'run/step-*.json' >/dev/null; then has_checkpoint=1; fi
   start
   wait $launcher || fail "resuming ended with an error"
+  [ -z "$has_checkpoint" ] || grep -q 'resumed after step ' out || fail "the checkpoint was not read"
   cmp "reference-$number.safetensors" killed.safetensors || fail "other weights"
   if [ -n "${VERBOSE:-}" ]; then printf 'run %s: %s; %s\n' "$run" "$mode" "$way"; fi
 done

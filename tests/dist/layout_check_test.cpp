@@ -169,8 +169,16 @@ TEST_CASE("layouts: a replicated weight in the divided layers, whose gradient no
                add(leaf(random_doubles(8, 3), {1, 2, 4}), entered);
              }),
              ContainsSubstring(expected));
+  CHECK_THAT(error_with([](const Tensor& entered) { linear(dropout(entered, 0.5), parameter(-1)); }),
+             ContainsSubstring(expected));
+  // Each rank would have the whole gradient, of which all_gather_tokens takes the sum.
+  CHECK_THAT(error_with([](const Tensor& entered) {
+               mse_loss(entered, tensor_of(random_doubles(8, 3), {1, 2, 4}));
+             }),
+             ContainsSubstring("expected an operand whose gradient is not summed over the ranks"));
   CHECK(error_with([](const Tensor& entered) {
-          linear(add(entered, tensor_of(random_doubles(8, 3), {1, 2, 4})), parameter(0));
+          const Tensor other = tensor_of(random_doubles(8, 3), {1, 2, 4});
+          linear(dropout(add(entered, other), 0.5), parameter(0));
         }).empty());
 }
 

@@ -73,8 +73,10 @@ WAYS
 run_ranks 0 4 "${gpt[@]}" --dropout 0.2 --context-parallel 2 --checkpoint contexts --checkpoint-every 10 --save whole.safetensors
 rm contexts/*20*
 run_ranks 0 4 "${gpt[@]}" --dropout 0.2 --context-parallel 2 --checkpoint contexts --resume --save resumed.safetensors
+expect "--context-parallel 2 goes on half-way" grep -q '^resumed after step 10,' out
 expect "--context-parallel 2 is resumed half-way with the same bits" cmp resumed.safetensors whole.safetensors
 run_ranks 0 1 "${gpt[@]}" --dropout 0.2 --checkpoint contexts --resume --save resumed.safetensors
+expect "one rank goes on at its end" grep -q '^resumed after step 20,' out
 expect "one rank resumes at its end: the same bits" cmp resumed.safetensors whole.safetensors
 brief=(gpt train --device cpu --layers 1 --heads 2 --width 16 --batch-size 4 --steps-per-epoch 2 --epochs 1 --warmup 0)
 while IFS='|' read -r arguments text; do
@@ -175,6 +177,7 @@ for divide in --tensor-parallel --pipeline-parallel; do
   run_ranks 0 4 "${gpt[@]}" $divide 2 --zero 3 --checkpoint "sharded$divide" --checkpoint-every 10 --save undisturbed.safetensors
   rm "sharded$divide"/*20*
   run_ranks 0 4 "${gpt[@]}" $divide 2 --zero 3 --checkpoint "sharded$divide" --resume --save resumed.safetensors
+  expect "--zero 3 with $divide goes on half-way" grep -q '^resumed after step 10,' out
   expect "--zero 3 with $divide is resumed with the same bits" cmp resumed.safetensors undisturbed.safetensors
 done
 # ---- files of one mesh, read on another ---------------------------------------------------------------------
@@ -184,6 +187,7 @@ run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --checkpoint run --checkpoint-ev
 for number in 1 2 4; do
   tensor=$((number < 2 ? 1 : 2))
   run_ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint run --resume --save again.safetensors
+  expect "$number ranks go on at the end of two" grep -q '^resumed after step 20,' out
   expect "$number ranks resume at the end of two: the same bits" cmp again.safetensors two.safetensors
   run_ranks 0 "$number" "${mnist[@]}" --optimizer sgd --lr 0 --hidden "65,40,33" --tensor-parallel "$tensor" --load two.safetensors --save loaded.safetensors
   expect "$number ranks load the weights of two: the same bits" cmp loaded.safetensors two.safetensors
@@ -193,13 +197,16 @@ for number in 1 4; do
   tensor=$((number < 4 ? 1 : 2))
   cp -r run "run-$number"
   run_ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint "run-$number" --resume --metrics resumed.jsonl
+  expect "$number ranks go on half-way" grep -q '^resumed after step 10,' out
   run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --metrics whole.jsonl
   expect "$number ranks resume half-way: the numbers of two" same 1e-4 <(tail -n 11 resumed.jsonl) <(tail -n 11 whole.jsonl)
 done
 staged=("${gpt[@]}" --micro-batch 2 --quiet)
 run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --checkpoint stages --checkpoint-every 10 --save staged.safetensors
 while read -ra way; do
-  run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --checkpoint stages --resume --save again.safetensors
+  rm -f end.jsonl
+  run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --checkpoint stages --resume --save again.safetensors --metrics end.jsonl
+  expect "${way[*]}: goes on at the end of two stages" grep -q '^{"event":"done",' <(head -n 1 end.jsonl)
   expect "${way[*]}: resumes at the end of two stages: the same bits" cmp again.safetensors staged.safetensors
   run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --lr 0 --load staged.safetensors --save loaded.safetensors
   expect "${way[*]}: loads the weights of two stages: the same bits" cmp loaded.safetensors staged.safetensors
@@ -212,7 +219,8 @@ done <<WAYS
 4 --pipeline-parallel 2 --tensor-parallel 2
 WAYS
 rm stages/*20*
-run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2 --checkpoint stages --resume --save again.safetensors
+run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2 --checkpoint stages --resume --save again.safetensors --metrics half.jsonl
+expect "other chunks go on half-way" grep -q '^{"step":11,' <(head -n 1 half.jsonl)
 expect "other chunks resume half-way: the same bits" cmp again.safetensors staged.safetensors
 run_ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
 timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare --text plays.txt >evaluated 2>err

@@ -333,7 +333,10 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
         staged.connect(way);
         own_arena.set_stages(staged.pipeline->of_arena());
         const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
-          if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+          // With LAMB's usual eps the step of an element whose gradient is nearly 0 is all rounding.
+          if (name == "LAMB") {
+            return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01, .eps = 1e-3});
+          }
           return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
         };
         const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
@@ -350,9 +353,7 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
           }
         }
         const Values found = staged.weights();
-        // LAMB's steps are quotients of moments: rounding weighs more where these are small.
-        if (line->rank() == 0)
-          CHECK(difference(found, weights(*whole.model)) < (name == "LAMB" ? 1e-3 : 1e-5));
+        if (line->rank() == 0) CHECK(difference(found, weights(*whole.model)) < 1e-5);
         for (const Stages::TiedCopy& copy : staged.stages().copies()) {
           std::vector<double> of_owner(static_cast<std::size_t>(kVocabulary * 48));
           const bool takes_part = line->rank() == copy.owner || line->rank() == copy.stage;

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "dist/gather_text.h"
 #include "tests/dist/ranks.h"
+#include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 #include "trace/spans.h"
 #ifdef RINGTAPE_WITH_MPI
@@ -74,6 +75,21 @@ TEST_CASE("slow link: the parts of a split have it too", "[dist][slow_link]") {
   if (comm == nullptr) return;
   const std::shared_ptr<Communicator> all = comm->split(0, -comm->rank());
   CHECK(seconds_of([&] { all->barrier(); }) >= 0.02);
+}
+
+TEST_CASE("slow link: a collective of a parameter whose gather is in flight waits for the gather",
+          "[dist][slow_link][zero]") {
+  const std::shared_ptr<Communicator> slow = slow_ranks();
+  if (slow == nullptr) return;
+  const auto trained = [](const std::shared_ptr<Communicator>& comm) {
+    auto trainer = std::make_unique<ZeroTrainer>(comm, ZeroOptions{.stage = 1});
+    trainer->accumulate(Data(8, 1), {{0, 8}}, true);
+    trainer->step();
+    return trainer;
+  };
+  const auto trainer = trained(slow);
+  for (const ArenaEntry& entry : trainer->arena.entries()) slow->broadcast(entry.tensor->detach(), 0).wait();
+  CHECK(trainer->values() == trained(this_run())->values());
 }
 
 TEST_CASE("spans: an operation's data, and the wait for it", "[dist][spans]") {

@@ -253,7 +253,10 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
       own_arena.set_division(division_over(comm, kind.sequence));
       const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
-        if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+        // With LAMB's usual eps the step of an element whose gradient is nearly 0 is all rounding.
+        if (name == "LAMB") {
+          return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01, .eps = 1e-3});
+        }
         // With a large eps LARS's rates depend on the norms themselves, not only on their quotients.
         if (name == "LARS") {
           return std::make_unique<Lars>(
@@ -278,8 +281,7 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       }
       const Values found = weights(*divided, *comm);
       if (comm->rank() != 0) continue;
-      // LAMB's steps are quotients of moments: rounding weighs more where these are small.
-      CHECK(difference(found, weights(*whole, *alone)) < (name == "LAMB" ? 1e-3 : 1e-5));
+      CHECK(difference(found, weights(*whole, *alone)) < 1e-5);
     }
   }
 }

@@ -294,7 +294,13 @@ TEST_CASE("docs/from-pytorch.md: all of it, by the trainer", "[docs]") {
   options.observation.quiet = true;
   Trainer(task, options).train();
 
-  CHECK(std::filesystem::exists(checkpoints));
+  // Two epochs of two batches of 6. The first run has written the checkpoint of its last step, so another
+  // resumes there.
+  CHECK(std::filesystem::is_regular_file(checkpoints / "step-000000000004.json"));
+  CHECK(std::filesystem::is_regular_file(checkpoints / "step-000000000004.safetensors"));
+  const TrainingResult result = Trainer(task, options).train();
+  CHECK(result.steps == 4);
+  CHECK(result.skipped == 0);
 }
 
 }  // namespace ringtape::test

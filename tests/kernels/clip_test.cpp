@@ -65,6 +65,17 @@ TEST_CASE("gradient_norm covers the parameters that have a gradient and no paddi
   });
 }
 
+TEST_CASE("gradient_norm adds 1e-6 to the norm of the unscaled gradients, as PyTorch does", "[clip]") {
+  on_every_device([&](Device device, const Stream& stream) {
+    for (const float loss_scale : {1.0f, 1024.0f}) {
+      INFO("loss scale " << loss_scale);
+      const GradientNorm found =
+          run_gradient_norm(device, stream, {loss_scale * 1e-6f}, {Tile{0, 1, 0}}, {1}, 1e-6f, 2, loss_scale);
+      CHECK(worst_error({found.norm, found.clip_factor}, {1e-6, 0.5}, 4 * rounding<float>()) <= 1);
+    }
+  });
+}
+
 TEST_CASE("gradient_norm of many tiles", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of(std::vector<std::int64_t>(2500, 3), length);

@@ -87,7 +87,9 @@ void compare_steps(Device device, bool clip, const MakeStep& make_step, const Up
              learning_rate * arena.options[p].lr_scale);
     });
   }
-  CHECK(worst_error(values.doubles(), expected, 4e-6, 4e-6) <= 1);
+  // A step rounds w once, and the change of w in several operations. The changes of all steps add up to less
+  // than 0.2: with |gradient| <= 2 Nesterov's are the largest, 0.18. 17 roundings of 0.2 are 2e-7.
+  CHECK(worst_error(values.doubles(), expected, (kSteps + 1) * rounding<float>(), 2e-7) <= 1);
 }
 
 }  // namespace

@@ -90,6 +90,11 @@ BytesByCategory measure(const GptMemoryProblem& p) {
   return peak;
 }
 
+/// Bytes of activations and their gradients.
+std::int64_t passing(const BytesByCategory& bytes) {
+  return static_cast<std::int64_t>(bytes[activations] + bytes[activation_gradients]);
+}
+
 TEST_CASE("the memory estimate of a GPT is what the allocator counts", "[memory][gpt]") {
   for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 40); ++seed) {
     const GptMemoryProblem problem = random_problem(seed);
@@ -99,8 +104,13 @@ TEST_CASE("the memory estimate of a GPT is what the allocator counts", "[memory]
     CHECK(found[gradients] == expected[gradients]);
     CHECK(found[optimizer_state] == expected[optimizer_state]);
     CHECK(found[data] == expected[data]);
-    CHECK(static_cast<double>(found[activations] + found[activation_gradients]) ==
-          Approx(static_cast<double>(expected[activations] + expected[activation_gradients])).epsilon(0.05));
+    // All bytes but one value in 256: the loss's gradient in f16, or a flag that the process's first
+    // embedding allocates. With few tokens in the vocabulary the peak may be in the backward of the output
+    // layer or of the norm before it, which the formula does not have.
+    const std::int64_t left_out = passing(found) - passing(expected);
+    CHECK(left_out >= 0);
+    const bool has_few_tokens = problem.model.vocabulary < problem.model.width;
+    CHECK(left_out <= (has_few_tokens ? passing(expected) / 40 : 256));
   }
 }
 

@@ -102,12 +102,15 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
 
 TEST_CASE("shards: what cannot be cut is an error", "[shards]") {
   const std::vector<std::int64_t> sizes = entries_of({1, 2});
-  CHECK_THROWS_AS(cut_into_buckets(sizes, {.first_bytes = 0, .bytes = 1}, 1), Error);
-  CHECK_THROWS_AS(cut_into_buckets(sizes, {.first_bytes = 1, .bytes = -1}, 1), Error);
-  CHECK_THROWS_AS(cut_into_buckets(sizes, {}, 0), Error);
+  CHECK_THROWS_WITH(cut_into_buckets(sizes, {.first_bytes = 0, .bytes = 1}, 1),
+                    "gradient buckets: sizes of 0 and 1 bytes, expected at least 1");
+  CHECK_THROWS_WITH(cut_into_buckets(sizes, {.first_bytes = 1, .bytes = -1}, 1),
+                    "gradient buckets: sizes of 1 and -1 bytes, expected at least 1");
+  CHECK_THROWS_WITH(cut_into_buckets(sizes, {}, 0), "gradient buckets: 0 ranks, expected at least 1");
   const std::vector<GradientBucket> buckets = cut_into_buckets(sizes, {}, 1);  // 3 blocks
-  CHECK_THROWS_AS(slices_of_rank(buckets, 0, 2), Error);
-  CHECK_THROWS_AS(slices_of_rank(buckets, 3, 3), Error);
-  CHECK_THROWS_AS(slices_of_rank(buckets, -1, 3), Error);
+  CHECK_THROWS_WITH(slices_of_rank(buckets, 0, 2),
+                    "shard of rank 0: a bucket of 192 elements, expected a multiple of 2 ranks x 64");
+  CHECK_THROWS_WITH(slices_of_rank(buckets, 3, 3), "shard of rank 3: expected 0 to 2");
+  CHECK_THROWS_WITH(slices_of_rank(buckets, -1, 3), "shard of rank -1: expected 0 to 2");
   CHECK(slices_of_rank(buckets, 2, 3).front().offset == 128);
 }

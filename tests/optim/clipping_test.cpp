@@ -95,6 +95,23 @@ TEST_CASE("a norm that is not finite skips the step on request: nothing changes 
   }
 }
 
+TEST_CASE("a rank whose shard has no parameter counts skipped steps too", "[optim]") {
+  const auto sum = [](Tensor x) { x.copy_from(full(x.shape(), kInfinity, x.dtype())); };
+  const auto ignore = [](const Tensor&) {};
+  for (const MakeOptimizer& make : all_optimizers()) {
+    Two model;
+    ParameterArena arena(model, Device{}, DType::f32, {.stage = 1, .rank = 7, .world_size = 8});
+    arena.set_shard_exchange({.sum = sum, .max = ignore, .all_gather = ignore, .start_all_gather = ignore});
+    REQUIRE(arena.tile_count() == 0);
+    const auto optimizer = make(arena);
+    add_gradient(model.a, {1, 1});
+    add_gradient(model.b, {1});
+    clip_grad_norm(arena, 1, {.skip_nonfinite = true});
+    optimizer->step();
+    CHECK(optimizer->skipped_updates().item() == 1);
+  }
+}
+
 TEST_CASE("the skip flag acts once, and only where it was asked for", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});

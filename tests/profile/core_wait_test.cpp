@@ -6,8 +6,10 @@
 #include <barrier>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 
 namespace ringtape::test {
 namespace {
@@ -37,6 +39,19 @@ TEST_CASE("waiting for a core is a share of the time, and sleeping is not waitin
   // Time in a pause does not count.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(wait.share() == share);
+
+  // A process without other threads that sleeps for 20 ms waits at most for the rest of its time.
+  const Ending ending = run_in_child([] {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    CoreWait alone;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    alone.pause();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (alone.share().value_or(0) * seconds > seconds - 0.019) _exit(1);
+  });
+  CHECK_FALSE(ending.by_signal);
+  CHECK(ending.code == 0);
 }
 
 TEST_CASE("the thread that waits longest for a core counts, even if another thread measures",
@@ -47,8 +62,9 @@ TEST_CASE("the thread that waits longest for a core counts, even if another thre
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // new threads have it too
   CoreWait wait;
-  // Two threads share a core, so the later one waits for about half of the time. This thread sleeps.
-  std::barrier begun(2), computed(3), measured(3);
+  // Four threads share a core, so each runs for about a quarter of the time and waits for the rest. This
+  // thread sleeps.
+  std::barrier begun(4), computed(5), measured(5);
   const auto compute = [&] {
     begun.arrive_and_wait();
     for (std::atomic<int> i = 0; i < 10'000'000; ++i) {
@@ -56,16 +72,16 @@ TEST_CASE("the thread that waits longest for a core counts, even if another thre
     computed.arrive_and_wait();
     measured.arrive_and_wait();
   };
-  std::thread first(compute), second(compute);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(compute);
   computed.arrive_and_wait();
   wait.pause();
   measured.arrive_and_wait();
-  first.join();
-  second.join();
+  for (std::thread& thread : threads) thread.join();
   REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
   const std::optional<double> share = wait.share();
   if (!share) return;  // the system does not count it
-  CHECK(*share > 0.3);
+  CHECK(*share > 0.6);
   CHECK(*share <= 1);
 }
 

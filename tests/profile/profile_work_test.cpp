@@ -105,15 +105,23 @@ TEST_CASE("profile: FLOPs of norms, and bytes of an embedding's gradient", "[pro
   SpanRecording recording;
   sum(layer_norm(x, weight, bias)).backward();
   sum(rms_norm(x, weight)).backward();
+  const std::int64_t with_bias = flops_of(recording, "layer_norm"),
+                     backward = flops_of(recording, "layer_norm backward");
+  sum(layer_norm(x, weight, Tensor())).backward();
   sum(embedding(tokens, table)).backward();
   const std::int64_t written = bytes_of(recording, "embedding backward");
   sum(embedding(tokens, table)).backward();
   recording.stop();
   // Mean, difference, square and sum, scale, weight, bias; rms_norm has neither a mean nor a bias.
-  CHECK(flops_of(recording, "layer_norm") == 7 * 12);
+  CHECK(with_bias == 7 * 12);
+  CHECK(flops_of(recording, "layer_norm") - with_bias == 6 * 12);
   CHECK(flops_of(recording, "rms_norm") == 4 * 12);
-  CHECK(flops_of(recording, "layer_norm backward") == 13 * 12);
-  CHECK(flops_of(recording, "rms_norm backward") == 10 * 12);
+  // Difference, scale; two for the weight's gradient, one for the bias's; dy * weight and the two sums of it,
+  // 4; the mean, the product and its difference, scale. rms_norm has no difference, bias, sum or mean of dy *
+  // weight.
+  CHECK(backward == 13 * 12);
+  CHECK(flops_of(recording, "layer_norm backward") - backward == 12 * 12);
+  CHECK(flops_of(recording, "rms_norm backward") == 9 * 12);
   // Gradients are read, and added to rows of the table, which is zeroed the first time.
   CHECK(written == 4 * (3 * 12 + 20));
   CHECK(bytes_of(recording, "embedding backward") - written == 4 * 3 * 12);

@@ -81,9 +81,13 @@ class GemmScope {
   GemmBackend previous_ = gemm_backend();
 };
 
+/// The largest absolute value; NaN if a value is NaN, so that no comparison with it holds.
 inline double largest_of(const std::vector<double>& values) {
   double largest = 0;
-  for (double value : values) largest = std::max(largest, std::abs(value));
+  for (double value : values) {
+    if (std::isnan(value)) return value;
+    largest = std::max(largest, std::abs(value));
+  }
   return largest;
 }
 

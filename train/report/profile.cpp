@@ -60,7 +60,7 @@ Json phases(const Profile& profile) {
     add(phase.name, time, colour_of_phase(phase.name));
     rest -= time;
   }
-  add("idle, or not marked", rest, 7);
+  add(std::string(kIdle), rest, 7);
   return list;
 }
 
@@ -127,7 +127,7 @@ Json operations(const Profile& profile) {
   if (rows.size() < profile.rows.size()) {
     sum(fmt::format("{} more, with less time", profile.rows.size() - rows.size()), rest, "rest");
   }
-  sum("idle, or not marked", profile.idle(), "rest");
+  sum(std::string(kIdle), profile.idle(), "rest");
   sum("step", profile.wall, "sum");
   return {{"columns", columns}, {"rows", rows}};
 }
@@ -137,25 +137,20 @@ Json layers(const Profile& profile) {
   if (profile.layers.size() < 2) return {};
   const Figures figures(profile);
   const bool is_of_device = has_device_times(profile.layers);
-  const auto forward = [&](const ProfileLayer& layer) {
-    return is_of_device ? layer.forward_device : layer.forward;
-  };
-  const auto backward = [&](const ProfileLayer& layer) {
-    return is_of_device ? layer.backward_device : layer.backward;
-  };
   SpanClock::duration longest{1};
   for (const ProfileLayer& layer : profile.layers)
-    longest = std::max(longest, forward(layer) + backward(layer));
+    longest = std::max(longest, layer.forward_time(is_of_device) + layer.backward_time(is_of_device));
   Json::Array rows;
   for (const ProfileLayer& layer : profile.layers) {
-    const SpanClock::duration time = forward(layer) + backward(layer);
+    const SpanClock::duration forward = layer.forward_time(is_of_device);
+    const SpanClock::duration backward = layer.backward_time(is_of_device);
     const Json::Array cells = {layer.name.empty() ? "in no layer" : layer.name,
-                               figures.milliseconds(forward(layer)),
-                               figures.milliseconds(backward(layer)),
-                               figures.percent(time),
+                               figures.milliseconds(forward),
+                               figures.milliseconds(backward),
+                               figures.percent(forward + backward),
                                figures.amount(layer.work.flops),
                                layer.kept == 0 ? "–" : bytes_text(static_cast<double>(layer.kept))};
-    rows.push_back({{"cells", cells}, {"bar", seconds(time) / seconds(longest)}});
+    rows.push_back({{"cells", cells}, {"bar", seconds(forward + backward) / seconds(longest)}});
   }
   const char* const whose = is_of_device ? "of the GPU" : "of the host";
   return {{"columns", Json::Array{column("layer", false), column("forward ms", true, whose),
