@@ -5,6 +5,7 @@
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/memory.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "kernels/reduce.h"
@@ -87,6 +88,7 @@ void backward(BackwardContext& context, bool centred, double eps, bool has_bias)
   const Tensor& dy = context.grad_output();
   const std::int64_t blocks = norm_backward_blocks(rstd.elements(), x.device().is_cuda());
   const auto partial = [&](bool needed) {
+    const MemoryScope scope(MemoryCategory::workspace);
     return needed ? empty({blocks, x.size(-1)}, rstd.dtype(), x.device()) : Tensor();
   };
   const Tensor weight_partial = partial(context.needs_grad(1));

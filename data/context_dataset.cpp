@@ -25,14 +25,17 @@ void copy_runs(const std::vector<std::uint8_t>& sequences, std::size_t count, st
 
 }  // namespace
 
+void check_sequences(const char* flag, const Dataset& samples) {
+  const SampleLayout x = samples.features(), y = samples.target();
+  check(x.shape.dims() == 1 && x.shape == y.shape,
+        "{}: samples of features {} with targets {} are not sequences of tokens, expected a language model",
+        flag, to_string(x.shape), to_string(y.shape));
+}
+
 ContextDataset::ContextDataset(std::shared_ptr<const Dataset> whole, const ContextPart& part)
     : whole_(std::move(whole)) {
-  const SampleLayout x = whole_->features(), y = whole_->target();
-  check(x.shape.dims() == 1 && x.shape == y.shape,
-        "--context-parallel: samples of features {} with targets {} are not sequences of tokens, expected a "
-        "language model",
-        to_string(x.shape), to_string(y.shape));
-  const std::int64_t length = x.shape[0], chunks = 2 * part.ranks;
+  check_sequences("--context-parallel", *whole_);
+  const std::int64_t length = whole_->features().shape[0], chunks = 2 * part.ranks;
   check(length % chunks == 0,
         "--context-parallel {}: sequences of {} tokens have no {} equal chunks, the nearest length that has "
         "is {}",

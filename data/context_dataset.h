@@ -7,6 +7,9 @@
 
 namespace ringtape {
 
+/// Throws Error unless each sample is a sequence with a target for each token; `flag` needs that.
+void check_sequences(const char* flag, const Dataset& samples);
+
 /// For context parallelism: one rank's tokens of each sequence of another dataset, features and targets.
 class ContextDataset : public Dataset {
  public:

@@ -241,7 +241,9 @@ Work Communicator::exchange(std::vector<Transfer> sends, std::vector<Transfer> r
   }
   for (const Transfer& transfer : sends) elements += transfer.tensor.elements();
   for (const Transfer& transfer : receives) transfer.tensor.bump_version();
-  return exchange_as(next_call(Operation::exchange, dtype, elements), std::move(sends), std::move(receives));
+  const Call call = next_call(Operation::exchange, dtype, elements);
+  if (sends.empty()) --counts_[static_cast<std::size_t>(Operation::exchange)].calls;
+  return exchange_as(call, std::move(sends), std::move(receives));
 }
 
 Work Communicator::exchange_as(const Call& call, std::vector<Transfer> sends,

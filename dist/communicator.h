@@ -54,7 +54,7 @@ struct Traffic {
 };
 
 /// The calls of an operation, and the total bytes of their tensors: of the larger one where input and output
-/// differ; of an exchange, the bytes that this rank sends.
+/// differ. Of exchanges, those in which this rank sends, and the bytes that it sends.
 struct CollectiveCount {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
@@ -66,11 +66,11 @@ using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // indexed b
 ///
 /// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, treated as a flat array of
 /// elements, which may be empty. An operation returns at once and is executed after the operations called
-/// before it on this communicator (see exchange() for the exception); until Work::wait() its tensors must not be written and its outputs must not be read, not by
-/// another operation either, and the communicator keeps them alive. Input and output may be the same tensor,
-/// or one may be this rank's part of the other, in its place there; they must not overlap otherwise. 16-bit
-/// types are added in f32 and rounded after every addition; the number of partial sums that are rounded
-/// depends on the backend.
+/// before it on this communicator (see exchange() for the exception); until Work::wait() its tensors must not
+/// be written and its outputs must not be read, not by another operation either, and the communicator keeps
+/// them alive. Input and output may be the same tensor, or one may be this rank's part of the other, in its
+/// place there; they must not overlap otherwise. 16-bit types are added in f32 and rounded after every
+/// addition; the number of partial sums that are rounded depends on the backend.
 ///
 /// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error if the backend finds
 /// that ranks called different operations; after that no communicator of this process can be used. If a rank

@@ -14,9 +14,10 @@ namespace ringtape {
 /// The keys and values go round the ring of ranks (Liu, Zaharia and Abbeel, "Ring attention with blockwise
 /// transformers for near-infinite context", 2023, arXiv:2310.01889): while a rank attends to the keys and
 /// values that it has, it sends them to the next rank and receives the previous rank's. So each of c ranks
-/// has at most three of the c shards at a time, its own among them, and the softmax is continued from shard to shard. The backward sends
-/// keys and values round again, and with them their gradients, to which each rank adds its part; after the
-/// last step the gradients are back on the rank of their shard. All sums have a fixed order.
+/// has at most three of the c shards at a time, its own among them, and the softmax is continued from shard
+/// to shard. The backward sends keys and values round again, and with them their gradients, to which each
+/// rank adds its part; after the last step the gradients are back on the rank of their shard. All sums have a
+/// fixed order.
 ///
 /// If a shard of keys and values has S bytes, a rank sends (c - 1) S in forward, in c - 1 exchanges, and
 /// (2 c - 1) S in backward, in 2 c - 1 exchanges. In 16 bits the result and the gradients are rounded after

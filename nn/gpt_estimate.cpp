@@ -135,7 +135,9 @@ class PeakOfGptUpdate {
     }
     const std::size_t last = kept + static_cast<std::size_t>(of_last) * block_;
     note(last, 0, buffers_.end_of_forward);
-    if (has_head_) note(last + norm_ + logits_, loss_in_place_ ? entered_ : logits_, buffers_.loss);
+    // Logits with a gradient of their own are freed before the gradient of the output layer's input is made.
+    const std::size_t of_loss = loss_in_place_ ? entered_ : std::max(logits_, entered_);
+    if (has_head_) note(last + norm_ + logits_, of_loss, buffers_.loss);
     backward_of_mlp(last, buffers_.first_block);
     // In the block before it there are fewer activations, and one more bucket in flight.
     if (of_last > 1) backward_of_mlp(last - block_, buffers_.later_block);

@@ -100,9 +100,9 @@ class Sequential : public Module {
 
   /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of
   /// each segment; backward computes the other activations again (autograd/recompute.h). The activations of
-  /// the last segment are kept, since backward usually reads them at once. 0, the default, keeps everything. For the
-  /// hidden layers of an MLP, segments save memory from two layers (4 modules) on: the backward of a single
-  /// layer reads only its result anyway. Throws Error for a negative number.
+  /// the last segment are kept, since backward usually reads them at once. 0, the default, keeps everything.
+  /// For the hidden layers of an MLP, segments save memory from two layers (4 modules) on: the backward of a
+  /// single layer reads only its result anyway. Throws Error for a negative number.
   void set_recompute(std::int64_t modules);
 
  private:

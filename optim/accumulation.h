@@ -21,7 +21,8 @@ std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_
 /// targets in the whole window: all micro-batches of one update, on all ranks. (Dividing each micro-batch's
 /// mean by the number of micro-batches instead is correct only if all have the same number of targets.)
 ///
-/// With R data-parallel ranks (data x context ranks), whose gradients are averaged, the divisor is N / R for a window of N targets.
+/// With R data-parallel ranks (data x context ranks), whose gradients are averaged, the divisor is N / R for
+/// a window of N targets.
 class AccumulationWindow {
  public:
   /// Sums a count over all ranks; all ranks call it at the same time.

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/numbers.h"
+#include "data/context_dataset.h"
 #include "train/make.h"
 #include "train/option_types.h"
 #include "train/output_files.h"
@@ -33,6 +34,7 @@ void Trainer::Run::check_before_model() const {
   check(length_.samples >= data_ranks(), "{}: {} in an epoch, expected at least one for each of the {}",
         task_.name, counted(length_.samples, "training sample"), counted(data_ranks(), "rank"));
   const DistributionOptions& ranks = options_.distribution;
+  if (ranks.sequence_parallel) check_sequences("--sequence-parallel", *task_.train);
   check(
       ranks.compress != DType::f16 || ranks.tensor_parallel == 1 || ranks.sequence_parallel,
       "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel: each rank scales a "

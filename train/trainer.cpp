@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "core/numbers.h"
@@ -24,6 +25,9 @@ std::string describe_program(const Task& task, const TrainerOptions& options) {
   }
   for (const auto* const settings : {&task.settings, &task.execution_settings}) {
     for (const auto& [name, value] : *settings) text += fmt::format("{} {}\n", name, value);
+  }
+  if (std::filesystem::is_regular_file(options.model.load)) {
+    text += fmt::format("the weights of --load with the CRC-32 {:08x}\n", crc32_of_file(options.model.load));
   }
   for (const auto& [name, samples] : {std::pair("training", task.train), {"test", task.test}}) {
     text += fmt::format("the {} data of {} with the CRC-32 {:08x}\n", name,

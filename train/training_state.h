@@ -36,7 +36,8 @@ class TrainingState {
   TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
                           const std::function<void()>& wait_for_first);
   /// For training without a resume: broadcasts the position `at` and the random generator of rank 0, and the
-  /// weights of the first of the data x context ranks with the same part of the model. Returns the position at which training begins.
+  /// weights of the first of the data x context ranks with the same part of the model. Returns the position
+  /// at which training begins.
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:

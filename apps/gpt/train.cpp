@@ -14,9 +14,11 @@
 #include "apps/gpt/write_text.h"
 #include "apps/model_flags.h"
 #include "cli/train_program.h"
+#include "core/divisors.h"
 #include "core/error.h"
 #include "core/numbers.h"
 #include "data/sampler.h"
+#include "io/checksum.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
 #include "nn/parameter_shard.h"
@@ -51,6 +53,14 @@ const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
                                         {"--dropout", "0.2"},
                                         {"--batch-size", "64"},
                                         {"--epochs", "20"}}}};
+
+std::uint32_t checksum_of(Module& model) {
+  std::uint32_t checksum = 0;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    checksum = crc32(checksum, parameter.tensor->raw(), parameter.tensor->bytes());
+  }
+  return checksum;
+}
 
 struct TrainCommand {
   TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
@@ -144,7 +154,16 @@ struct TrainCommand {
                                            : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
                                                          fmt::join(lora.targets, ","));
     task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
-    task.execution_settings["--recompute"] = fmt::format("{}", recompute);
+    if (!from.empty()) {
+      task.execution_settings["the weights of --from"] =
+          fmt::format("with the CRC-32 {:08x}", checksum_of(*loaded.model));
+    }
+    task.execution_settings["--save-model"] = save_model.empty() ? "(default)" : save_model;
+    for (const auto& [flag, value] : {std::pair("--recompute", recompute),
+                                      {"--sample-tokens", samples},
+                                      {"--sample-every", sample_every}}) {
+      task.execution_settings[flag] = fmt::format("{}", value);
+    }
     task.unit = "tokens";
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops();
@@ -173,6 +192,12 @@ struct TrainCommand {
             "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
       check(lora.rank == 0 || layers->context() == nullptr,
             "--lora-rank cannot be used with --context-parallel");
+      const std::int64_t fours = layers->context() == nullptr ? 1 : 8 * layers->context()->ranks;
+      check(shape.attention_dropout.value_or(shape.dropout) == 0 || shape.context % fours == 0,
+            "--context-parallel {}: dropout of attention needs 2 chunks of a multiple of 4 tokens on each "
+            "rank, found a "
+            "context of {}: the nearest is {}",
+            fours / 8, shape.context, nearest_multiple(shape.context, fours));
       check(lora.rank == 0 || layers->stages() == nullptr,
             "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
       // The run gets the loaded model itself, and ZeRO may shard it; later calls make a new model.

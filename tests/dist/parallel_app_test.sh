@@ -328,6 +328,10 @@ refused 4 "--check-replicas: with --zero 3 no two of these ranks have the same v
   "${mnist[@]}" --pipeline-parallel 2 --zero 3 --check-replicas
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 4 "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel" "${gpt[@]}" --tensor-parallel 2 --compress f16
+refused 2 "--sequence-parallel: samples of features [784] with targets [] are not sequences of tokens, expected a language model" \
+  "${mnist[@]}" --tensor-parallel 2 --sequence-parallel --show-mesh
+refused 2 "--context-parallel 2: dropout of attention needs 2 chunks of a multiple of 4 tokens on each rank, found a context of 12: the nearest is 16" \
+  gpt train --device cpu --context 12 --dropout 0.1 --context-parallel 2 --show-mesh
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
 refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
 refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected no more parts than units, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4

@@ -245,6 +245,21 @@ differ "other buckets" "mnist --bucket-mib 1" "mnist" "--bucket-mib 1" "--bucket
 differ "other programs" "mnist" "regression" "CRC-32" "CRC-32"
 for table in one two; do awk -v "shift=$table" 'BEGIN { for (i = 0; i < 40; ++i) print i "," (i * i) % 7 + (shift == "two") }' >$table.csv; done
 differ "other data" "regression --data one.csv" "regression --data two.csv" "the training data of 32 samples with the CRC-32" "of 32 samples"
+# Files of the same name on two hosts.
+mkdir seed-1 seed-2
+for seed in 1 2; do "$bin/mnist" --device cpu --hidden 8 --max-steps 1 --seed $seed --save seed-$seed/weights.safetensors >out 2>err; done
+timeout 120 "${mpirun[@]}" -n 1 -wdir "$PWD/seed-1" "$bin/mnist" --device cpu --hidden 8 --eval-only --load weights.safetensors : \
+  -n 1 -wdir "$PWD/seed-2" "$bin/mnist" --device cpu --hidden 8 --eval-only --load weights.safetensors >out 2>err </dev/null
+expect "other weights: ends with 1" [ $? -eq 1 ]
+expect "other weights" grep -q "differ: the weights of --load with the CRC-32 .* on rank 0, but the weights of --load with the CRC-32 .* on rank 1" err
+few="gpt train --layers 1 --heads 2 --width 8 --context 8 --batch-size 2 --sample-tokens 0"
+for seed in 1 2; do
+  read -ra own <<<"$few"
+  "$bin/${own[0]}" "${own[@]:1}" --device cpu --max-steps 1 --seed $seed --save-model model-$seed >out 2>err
+done
+differ "models of other folders" "$few --from model-1" "$few --from model-2" "the weights of --from with the CRC-32" "CRC-32"
+differ "a model saved by one rank" "$few" "$few --save-model other" "--save-model (default)" "--save-model other"
+differ "other samples" "$few --sample-tokens 2 --sample-every 1" "$few --sample-tokens 2 --sample-every 2" "--sample-every 1" "--sample-every 2"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
 expect "an error of rank 1 alone is printed" grep -q '^error: --max-steps' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err
