@@ -68,7 +68,7 @@ fails short-barrier "error: rank [023] of 4: barrier #1 .* did not finish within
 # ---- rank 1 is gone ---------------------------------------------------------------------------------------
 
 fails kill "signal 9"
-fails exit "mpirun has exited due to process rank 1 |$(late "[023]")"
+fails exit "mpi(run|exec) has exited due to process rank 1 |$(late "[023]")"
 fails throw "^error: rank 1 has had enough"
 fails leave "$(late "[023]")|disconnect"
 

@@ -86,7 +86,7 @@ while IFS='|' read -r arguments text; do
 done <<REFUSED
 3 --context 16|--context-parallel 3: expected a divisor of the 2 ranks, the nearest is 2
 2 --context 18|sequences of 18 tokens have no 4 equal chunks, the nearest length that has is 20
-2 --context 12 --dropout 0.1|dropout of attention needs chunks of a multiple of 4 tokens, found 4 chunks of 3: the nearest length of a sequence is 16
+2 --context 12 --dropout 0.1|dropout of attention needs 2 chunks of a multiple of 4 tokens on each rank, found a context of 12: the nearest is 16
 2 --sample-every 1|--sample-every cannot be used with --context-parallel
 2 --lora-rank 2|--lora-rank cannot be used with --context-parallel
 REFUSED
@@ -291,7 +291,6 @@ refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that divide
 refused 4 "--tensor-parallel 4: a layer of 3 outputs cannot be divided, expected at most 3, the nearest that divides the ranks is 2" \
   "${mnist[@]}" --hidden 3,3,3 --tensor-parallel 4
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided, expected at most 1, the nearest that divides the ranks is 1" "${mnist[@]}" --hidden 1 --tensor-parallel 2
-refused 2 "--sequence-parallel: all_gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
 refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected no more parts than units, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
 refused 3 "--batch-size 8: expected a multiple of the 3 ranks, the nearest is 9" "${gpt[@]}"
 refused 4 "--batch-size 7: expected a multiple of the 4 ranks, the nearest is 8" gpt train --device cpu --batch-size 7
@@ -328,7 +327,7 @@ refused 4 "--check-replicas: with --zero 3 no two of these ranks have the same v
   "${mnist[@]}" --pipeline-parallel 2 --zero 3 --check-replicas
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 4 "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel" "${gpt[@]}" --tensor-parallel 2 --compress f16
-refused 2 "--sequence-parallel: samples of features [784] with targets [] are not sequences of tokens, expected a language model" \
+refused 2 "--sequence-parallel: samples of features [28, 28] with targets [] are not sequences of tokens, expected a language model" \
   "${mnist[@]}" --tensor-parallel 2 --sequence-parallel --show-mesh
 refused 2 "--context-parallel 2: dropout of attention needs 2 chunks of a multiple of 4 tokens on each rank, found a context of 12: the nearest is 16" \
   gpt train --device cpu --context 12 --dropout 0.1 --context-parallel 2 --show-mesh

@@ -235,8 +235,8 @@ differ() {
   local what=$1 own other
   read -ra own <<<"$2"
   read -ra other <<<"$3"
-  timeout 120 "${mpirun[@]}" -n 1 "$bin/${own[0]}" --device cpu --max-steps 2 "${own[@]:1}" : \
-    -n 1 "$bin/${other[0]}" --device cpu --max-steps 2 "${other[@]:1}" >out 2>err </dev/null
+  timeout 120 "${mpirun[@]}" -n 1 "$bin/${own[0]}" "${own[@]:1}" --device cpu --max-steps 2 : \
+    -n 1 "$bin/${other[0]}" "${other[@]:1}" --device cpu --max-steps 2 >out 2>err </dev/null
   expect "$what: ends with 1" [ $? -eq 1 ]
   expect "$what" grep -q "^error: the ranks' programs, options or data differ: .*$4.* on rank 0, but .*$5.* on rank 1" err
 }
