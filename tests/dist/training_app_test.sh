@@ -252,14 +252,14 @@ timeout 120 "${mpirun[@]}" -n 1 -wdir "$PWD/seed-1" "$bin/mnist" --device cpu --
   -n 1 -wdir "$PWD/seed-2" "$bin/mnist" --device cpu --hidden 8 --eval-only --load weights.safetensors >out 2>err </dev/null
 expect "other weights: ends with 1" [ $? -eq 1 ]
 expect "other weights" grep -q "differ: the weights of --load with the CRC-32 .* on rank 0, but the weights of --load with the CRC-32 .* on rank 1" err
-gpt_run="gpt train --layers 1 --heads 2 --width 8 --context 8 --batch-size 2 --sample-tokens 0"
+gpt_run="gpt train --layers 1 --heads 2 --width 8 --context 8 --batch-size 2"
 for seed in 1 2; do
   read -ra own <<<"$gpt_run"
-  "$bin/${own[0]}" "${own[@]:1}" --device cpu --max-steps 1 --seed $seed --save-model model-$seed >out 2>err
+  "$bin/${own[0]}" "${own[@]:1}" --device cpu --max-steps 1 --sample-tokens 0 --seed $seed --save-model model-$seed >out 2>err
 done
-differ "models of other folders" "$gpt_run --from model-1" "$gpt_run --from model-2" "the weights of --from with the CRC-32" "CRC-32"
+differ "models of other folders" "gpt train --from model-1" "gpt train --from model-2" "the weights of --from with the CRC-32" "CRC-32"
 differ "a model saved by one rank" "$gpt_run" "$gpt_run --save-model other" "--save-model (default)" "--save-model other"
-differ "other samples" "$gpt_run --sample-tokens 2 --sample-every 1" "$gpt_run --sample-tokens 2 --sample-every 2" "--sample-every 1" "--sample-every 2"
+differ "other samples" "$gpt_run --sample-every 1" "$gpt_run --sample-every 2" "--sample-every 1" "--sample-every 2"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
 expect "an error of rank 1 alone is printed" grep -q '^error: --max-steps' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err
