@@ -149,10 +149,12 @@ __global__ void sum_without_some(float* out) {
 
 TEST_CASE("simt: block_sum needs every thread of the block", "[simt]") {
   float out = 0;
+  // Which of the two is noticed first depends on the threads' order.
   CHECK_THAT(error_of([&] {
                launch(sum_without_some, {1, 64}, stream(), &out);
              }),
-             ContainsSubstring("24 of 64 threads have returned, but the others wait at"));
+             ContainsSubstring("24 of 64 threads have returned, but the others wait at") ||
+                 ContainsSubstring(", which has returned or does not exist"));
 }
 
 // ---- a missing barrier ----
