@@ -445,7 +445,7 @@ WITHOUT_WAIT = {
     "  correct.wait();\n": "",
 }
 # Operations whose results are no longer waited for. The ranks whose results come late notice that soonest.
-CHANGES.append(("a collective of a parameter in flight: the gather is not waited for", "dist/communicator.cpp", "  tensor.raw();\n", ""))
+CHANGES.append(("an exchange of a parameter in flight: the gather is not waited for", "dist/communicator.cpp", "  tensor.raw();\n", ""))
 CHANGES += [(f"{what}: not waited for", file, text, WITHOUT_WAIT.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
 
 
