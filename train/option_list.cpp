@@ -377,8 +377,7 @@ std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
           .group = group,
           .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
           .help = "timeout of an operation between ranks in seconds, in a pipeline including its wait for "
-                  "the other "
-                  "stages' forwards and backwards; a timeout ends the run",
+                  "the other stages' forwards and backwards; a timeout ends the run",
           .effect = Effect::execution,
       },
       {

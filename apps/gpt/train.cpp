@@ -195,8 +195,7 @@ struct TrainCommand {
       const std::int64_t fours = layers->context() == nullptr ? 1 : 8 * layers->context()->ranks;
       check(shape.attention_dropout.value_or(shape.dropout) == 0 || shape.context % fours == 0,
             "--context-parallel {}: dropout of attention needs 2 chunks of a multiple of 4 tokens on each "
-            "rank, found a "
-            "context of {}: the nearest is {}",
+            "rank, found a context of {}: the nearest is {}",
             fours / 8, shape.context, nearest_multiple(shape.context, fours));
       check(lora.rank == 0 || layers->stages() == nullptr,
             "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
