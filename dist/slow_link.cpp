@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/quote.h"
+#include "dist/traffic.h"
 
 namespace ringtape {
 namespace {
@@ -22,18 +23,7 @@ double number(std::string_view text) {
 
 double bytes_on_link(const Call& call, int world_size) {
   const double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
-  const double others = static_cast<double>(world_size - 1) / world_size;
-  switch (call.operation) {
-    case Operation::all_reduce:
-      return 2 * others * bytes;
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-    case Operation::gather:
-    case Operation::scatter:
-      return others * bytes;
-    default:
-      return bytes;
-  }
+  return bytes_on_link(call.operation, world_size, bytes);
 }
 
 SlowLink parse_slow_link(const std::string& text) {

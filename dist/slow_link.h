@@ -9,10 +9,8 @@
 
 namespace ringtape {
 
-/// Bytes that a collective sends over the busiest link with the best algorithm. For n = `world_size` ranks
-/// and a call of S bytes: 2 (n - 1) / n S for an all_reduce, (n - 1) / n S for an all_gather, reduce_scatter,
-/// gather or scatter, S for a broadcast or reduce, 0 for a barrier. (busbw of nccl-tests counts the same
-/// bytes.) An exchange counts the bytes that the rank sends, as in its Call.
+/// bytes_on_link() of dist/traffic.h for a call. An exchange counts the bytes that the rank sends, as in its
+/// Call.
 double bytes_on_link(const Call& call, int world_size);
 
 /// A simulated slow link, for ranks on one machine: there the link is memory, which is so fast that there is

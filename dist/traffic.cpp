@@ -6,18 +6,26 @@
 
 namespace ringtape {
 
-double bytes_sent(Operation operation, int world_size, double bytes) {
-  const double all_but_own = (world_size - 1.0) / world_size;
+namespace {
+
+/// (n - 1) / n: the share of a buffer that belongs to other ranks.
+double share_of_others(int world_size) {
+  return (world_size - 1.0) / world_size;
+}
+
+}  // namespace
+
+double bytes_on_link(Operation operation, int world_size, double bytes) {
   switch (operation) {
     case Operation::all_reduce:
-      return 2 * all_but_own * bytes;
+      return 2 * share_of_others(world_size) * bytes;
     case Operation::all_gather:
     case Operation::reduce_scatter:
-    case Operation::broadcast:
-    case Operation::reduce:
     case Operation::gather:
     case Operation::scatter:
-      return all_but_own * bytes;
+      return share_of_others(world_size) * bytes;
+    case Operation::broadcast:
+    case Operation::reduce:
     case Operation::exchange:
       return bytes;
     case Operation::barrier:
@@ -27,6 +35,13 @@ double bytes_sent(Operation operation, int world_size, double bytes) {
       return 0;
   }
   return 0;
+}
+
+double bytes_sent(Operation operation, int world_size, double bytes) {
+  if (operation == Operation::broadcast || operation == Operation::reduce) {
+    return share_of_others(world_size) * bytes;
+  }
+  return bytes_on_link(operation, world_size, bytes);
 }
 
 CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCounts& after) {

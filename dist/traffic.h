@@ -6,18 +6,20 @@
 
 namespace ringtape {
 
-/// Bytes that a rank sends for a collective of `bytes` over `world_size` ranks, by formula: the mean over the
-/// ranks, for an algorithm that loads all links equally, such as a ring. With n ranks and B bytes in the
-/// larger buffer:
+/// Bytes that a collective of `bytes` over `world_size` ranks sends over the busiest link with the best
+/// algorithm. With n ranks and B bytes in the larger buffer:
 ///
-///   all_reduce                             2 (n - 1) / n B
-///   all_gather, reduce_scatter             (n - 1) / n B
-///   broadcast, reduce, gather, scatter     (n - 1) / n B
+///   all_reduce                                       2 (n - 1) / n B
+///   all_gather, reduce_scatter, gather, scatter      (n - 1) / n B
+///   broadcast, reduce                                B
 ///
-/// bytes_on_link() (dist/slow_link.h) counts the bytes on the busiest link instead: for a broadcast or reduce
-/// all of B.
-///
-/// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. A library may send more.
+/// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. (busbw of nccl-tests, in its
+/// doc/PERFORMANCE.md, counts the same bytes.)
+double bytes_on_link(Operation operation, int world_size, double bytes);
+
+/// Bytes that a rank sends for the same collective: the mean over the ranks, for an algorithm that loads all
+/// links equally, such as a ring. A broadcast or reduce counts as (n - 1) / n B, all others as
+/// bytes_on_link(). A library may send more.
 double bytes_sent(Operation operation, int world_size, double bytes);
 
 /// The calls and bytes between two states of Communicator::collectives().

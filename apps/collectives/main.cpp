@@ -18,6 +18,7 @@
 #include "core/stream.h"
 #include "dist/connect.h"
 #include "dist/ring_all_reduce.h"
+#include "dist/traffic.h"
 #include "dist/verify_same.h"
 #include "io/file.h"
 #include "profile/result_file.h"
@@ -79,8 +80,7 @@ class Buffers {
 /// A measured operation. Its size is the size of its larger buffer.
 struct Collective {
   std::string name;
-  /// With n ranks, the bytes on the busiest link per byte of the size: busbw / algbw.
-  std::function<double(double n)> traffic;
+  Operation operation;  ///< whose bytes_on_link() it has
   std::function<void(Communicator&, const Buffers&)> run;
   /// The tensor with the result; undefined on a rank without a result.
   std::function<Tensor(const Communicator&, const Buffers&)> result;
@@ -94,11 +94,8 @@ double sum_at(const Communicator& comm, std::int64_t i) {
   return sum;
 }
 
-/// All operations, with the busbw factors of nccl-tests (its doc/PERFORMANCE.md).
+/// All operations.
 std::vector<Collective> all_collectives(const Options& options) {
-  const auto once = [](double) { return 1.0; };
-  const auto all_but_own = [](double n) { return (n - 1) / n; };
-  const auto twice = [](double n) { return 2 * (n - 1) / n; };
   const auto whole = [](const Communicator&, const Buffers& b) { return b.output; };
   const auto own_part = [](const Communicator&, const Buffers& b) { return b.output_part; };
   const auto on_root = [](const Communicator& c, const Buffers& b) {
@@ -112,23 +109,24 @@ std::vector<Collective> all_collectives(const Options& options) {
   // part's owner.
   const RingOptions ring{.segment_bytes = options.segment_bytes, .in_flight = options.in_flight, .trace = {}};
   return {
-      {"all_reduce", twice, [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); },
-       whole, sum_at},
-      {"ring_all_reduce", twice,
+      {"all_reduce", Operation::all_reduce,
+       [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); }, whole, sum_at},
+      {"ring_all_reduce", Operation::all_reduce,
        [ring](auto& c, auto& b) { ring_all_reduce(c, b.output, ReduceOp::sum, ring); }, whole, sum_at},
-      {"reduce", once, [](auto& c, auto& b) { c.reduce(b.input, b.output, ReduceOp::sum, 0).wait(); },
-       on_root, sum_at},
-      {"broadcast", once, [](auto& c, auto& b) { c.broadcast(b.output, 0).wait(); }, whole, of_root},
-      {"all_gather", all_but_own,
+      {"reduce", Operation::reduce,
+       [](auto& c, auto& b) { c.reduce(b.input, b.output, ReduceOp::sum, 0).wait(); }, on_root, sum_at},
+      {"broadcast", Operation::broadcast, [](auto& c, auto& b) { c.broadcast(b.output, 0).wait(); }, whole,
+       of_root},
+      {"all_gather", Operation::all_gather,
        [](auto& c, auto& b) { c.all_gather(b.input_part, b.output, b.counts).wait(); }, whole, nullptr},
-      {"reduce_scatter", all_but_own,
+      {"reduce_scatter", Operation::reduce_scatter,
        [](auto& c, auto& b) { c.reduce_scatter(b.input, b.output_part, ReduceOp::sum, b.counts).wait(); },
        own_part, sum_at},
-      {"gather", all_but_own, [](auto& c, auto& b) { c.gather(b.input_part, b.output, 0, b.counts).wait(); },
-       on_root, nullptr},
-      {"scatter", all_but_own,
+      {"gather", Operation::gather,
+       [](auto& c, auto& b) { c.gather(b.input_part, b.output, 0, b.counts).wait(); }, on_root, nullptr},
+      {"scatter", Operation::scatter,
        [](auto& c, auto& b) { c.scatter(b.input, b.output_part, 0, b.counts).wait(); }, own_part, of_root},
-      {"exchange", once,
+      {"exchange", Operation::exchange,
        [](auto& c, auto& b) {
          c.exchange({{b.input, (c.rank() + 1) % c.size()}},
                     {{b.output, (c.rank() + c.size() - 1) % c.size()}})
@@ -212,16 +210,17 @@ void measure(Communicator& comm, const Options& options) {
       const std::int64_t wrong = count_wrong(comm, collective, buffers);
       const double seconds = time_of(comm, collective, buffers, options.iterations);
       const double algorithm = static_cast<double>(bytes) / seconds * 1e-9;
+      const double busbw = algorithm * bytes_on_link(collective.operation, comm.size(), 1);
       all_wrong += wrong;
       if (!prints) continue;
       fmt::print("{:<16} {:>10} {:>10} {:>10.1f} {:>12.3f} {:>12.3f} {:>7}\n", collective.name, bytes,
-                 elements, seconds * 1e6, algorithm, algorithm * collective.traffic(comm.size()), wrong);
+                 elements, seconds * 1e6, algorithm, busbw, wrong);
       std::fflush(stdout);
       results.add({.name = collective.name,
                    .size = fmt::format("{} bytes of {}", bytes, options.dtype),
                    .seconds = seconds,
                    .bytes = static_cast<double>(bytes),
-                   .more = {{"busbw_gb_per_s", algorithm * collective.traffic(comm.size())}}});
+                   .more = {{"busbw_gb_per_s", busbw}}});
     }
   }
   results.save();
