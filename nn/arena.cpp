@@ -107,8 +107,8 @@ void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> train
   if (!is_sharded()) return;
   std::vector<std::int64_t> sizes;
   for (const NamedParameter& parameter : trainable) sizes.push_back(room_of(*parameter.tensor));
-  buckets_ = has_all_values() ? cut_into_buckets(sizes, sharding_.bucket_sizes, sharding_.world_size, runs_)
-                              : buckets_of_runs(sizes, runs_, sharding_.world_size);
+  buckets_ =
+      arena_layout(sizes, runs_, sharding_.stage, sharding_.world_size, sharding_.bucket_sizes).buckets;
   slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
 }
 

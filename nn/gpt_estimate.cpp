@@ -393,12 +393,6 @@ ShardBuffers buffers_of_buckets(const ArenaLayout& layout, const GptMemoryProble
 
 }  // namespace
 
-std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
-                               const ArenaSharding& sharding, std::int64_t recompute) {
-  if (!sharding.reshard_after_forward) return layout.elements;
-  return most_with_blocks(units_of_chunks(order, layout), std::max<std::int64_t>(recompute, 1) + 1);
-}
-
 std::int64_t parameter_count(const TransformerOptions& model) {
   const std::vector<std::int64_t> sizes = parameter_sizes(model);
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});

@@ -49,12 +49,6 @@ std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model);
 std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage);
 /// The layout of parameters in the order of an arena (arena_layout() of nn/shard_layout.h).
 ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding);
-/// The largest number of elements of units in memory at a time with ZeRO stage 3: those that are in no block,
-/// and those of two blocks, one being computed and one being gathered; with recomputation those of one block
-/// more than a segment has. In a stage of several chunks, elements of one chunk. Without
-/// reshard_after_forward all elements.
-std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
-                               const ArenaSharding& sharding, std::int64_t recompute);
 /// Elements of all parameters of the whole model.
 std::int64_t parameter_count(const TransformerOptions& model);
 
@@ -117,11 +111,13 @@ std::int64_t recomputed_blocks(const GptMemoryProblem& problem);
 /// norms, which are gathered (2 C of the above for a block, 3 C with SwiGLU, C for the output layer). A
 /// pipeline stage has the memory of its blocks, with activations for each micro-batch in flight.
 ///
-/// ZeRO shards optimizer state, gradients and values as in arena_layout(). In addition to the shard, stage 3
-/// has at the peak the gathered units, at most gathered_elements(), and the gradients of the units that
-/// backward has begun: in the last block those of one block, in the block before it those of two, and on the
-/// stage with the output layer those of the unit that is in no block. Stage 2 has at most two neighbouring
-/// buckets and the bucket of tied weights.
+/// ZeRO shards optimizer state, gradients and values as in estimate_arena() (nn/memory_estimate.h). In
+/// addition to the shard, stage 3 has at the peak the gathered units: at most those that are in no block, and
+/// those of two blocks, one being computed and one being gathered (with recomputation those of one block more
+/// than a segment has; in a stage of several chunks, units of one chunk; without reshard_after_forward all);
+/// and the gradients of the units that backward has begun: in the last block those of one block, in the block
+/// before it those of two, and on the stage with the output layer those of the unit that is in no block.
+/// Stage 2 has at most two neighbouring buckets and the bucket of tied weights.
 ///
 /// A pipeline stage after the first keeps, for each chunk, the gradient that it sent last, in an update of
 /// several micro-batches. The schedule is 1F1B, with several chunks interleaved.

@@ -13,6 +13,22 @@ std::int64_t padded(std::int64_t elements, int world_size) {
   return (elements + unit - 1) / unit * unit;
 }
 
+/// One bucket for each run.
+std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
+                                            std::span<const std::size_t> runs, int world_size) {
+  std::vector<GradientBucket> buckets;
+  std::size_t first = 0;
+  std::int64_t offset = 0;
+  for (const std::size_t count : runs) {
+    std::int64_t elements = 0;
+    for (const std::int64_t size : sizes.subspan(first, count)) elements += size;
+    buckets.push_back({first, count, offset, padded(elements, world_size)});
+    offset += buckets.back().elements;
+    first += count;
+  }
+  return buckets;
+}
+
 }  // namespace
 
 BucketSizes buckets_of_mib(double mib) {
@@ -42,21 +58,6 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
     if (!is_full) continue;
     bucket.elements = padded(bucket.elements, world_size);
     offset += bucket.elements;
-  }
-  return buckets;
-}
-
-std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
-                                            std::span<const std::size_t> runs, int world_size) {
-  std::vector<GradientBucket> buckets;
-  std::size_t first = 0;
-  std::int64_t offset = 0;
-  for (const std::size_t count : runs) {
-    std::int64_t elements = 0;
-    for (const std::int64_t size : sizes.subspan(first, count)) elements += size;
-    buckets.push_back({first, count, offset, padded(elements, world_size)});
-    offset += buckets.back().elements;
-    first += count;
   }
   return buckets;
 }

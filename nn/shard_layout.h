@@ -43,10 +43,6 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
                                              const BucketSizes& bucket_sizes, int world_size = 1,
                                              std::span<const std::size_t> runs = {});
 
-/// The same with one bucket for each run: in ZeRO stage 3 a run is a unit.
-std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
-                                            std::span<const std::size_t> runs, int world_size);
-
 /// Slice `rank` of every bucket: the rank's shard. The slices of a bucket are equally long, begin at
 /// multiples of kTileAlignment, and together make up the bucket. Throws Error for buckets that cannot be
 /// divided in this way, and for a rank outside 0 to world_size - 1.

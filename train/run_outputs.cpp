@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "nn/compute_dtype.h"
+#include "nn/memory_estimate.h"
 #include "nn/model_file.h"
 #include "profile/memory_report.h"
 #include "train/console.h"
@@ -169,31 +170,30 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part
                                 .part = part});
 }
 
-/// The same with the arena's sharding, and without gradients and state of frozen parameters. From ZeRO 2 on,
-/// gradients take a shard and the buffers of two buckets; in ZeRO 3, parameters take a shard and the units
-/// that are gathered at the same time, and gradients the buffers of these units.
+/// The same with the arena's sharding, and without gradients and state of frozen parameters. While a backward
+/// runs there are in addition, in ZeRO 2, the gradients of two buckets, and in ZeRO 3 the units that are
+/// gathered at the same time, and their gradients.
 BytesByCategory Trainer::Run::estimate_memory() const {
-  BytesByCategory bytes = estimate_memory(arena_->compute_dtype(), part_of_rank());
-  const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
-  if (bytes.total() == 0 || !(arena_->is_sharded() || has_frozen)) return bytes;
-  const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
-  bytes[MemoryCategory::optimizer_state] =
-      static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
-  bytes[MemoryCategory::gradients] = static_cast<std::size_t>(arena_->size()) * sizeof(float);
-  if (options_.distribution.zero >= 2) {
-    const auto buckets = static_cast<std::size_t>(
-        arena_->has_all_values() ? most_of_neighbours(arena_->buckets()) : arena_->most_unit_elements());
-    bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);
+  using enum MemoryCategory;
+  const DType compute = arena_->compute_dtype();
+  BytesByCategory bytes = estimate_memory(compute, part_of_rank());
+  const std::int64_t frozen = arena_->parameter_elements() - arena_->trained_elements();
+  if (bytes.total() == 0 || !(arena_->is_sharded() || frozen > 0)) return bytes;
+  const ArenaSharding& sharding = arena_->sharding();
+  const BytesByCategory of_arena =
+      estimate_arena({arena_->buckets(), arena_->size(), arena_->shard_size()}, sharding.stage,
+                     state_per_parameter(options_.optimizer), compute);
+  bytes[gradients] = of_arena[gradients];
+  bytes[optimizer_state] = of_arena[optimizer_state];
+  if (sharding.stage == 2) {
+    bytes[gradients] += allocated_bytes(most_of_neighbours(arena_->buckets()), DType::f32);
   }
-  if (!arena_->has_all_values()) {
-    const bool has_copies = arena_->low_precision().defined();
-    const std::size_t copy = has_copies ? size_of(arena_->compute_dtype()) : 0;
-    const auto sharded = static_cast<std::size_t>(arena_->shard_size());
-    const bool frees = arena_->sharding().reshard_after_forward;
-    const auto gathered = static_cast<std::size_t>(frees ? arena_->most_unit_elements() : arena_->size());
-    const auto frozen = static_cast<std::size_t>(arena_->parameter_elements() - arena_->trained_elements());
-    bytes[MemoryCategory::parameters] =
-        (sharded + frozen) * (sizeof(float) + copy) + gathered * (has_copies ? copy : sizeof(float));
+  if (sharding.stage == 3) {
+    const std::int64_t units = arena_->most_unit_elements();
+    bytes[gradients] += allocated_bytes(units, DType::f32);
+    bytes[parameters] = of_arena[parameters] +
+                        estimate_arena({}, std::vector{frozen}, 0, compute)[parameters] +
+                        allocated_bytes(sharding.reshard_after_forward ? units : arena_->size(), compute);
   }
   return bytes;
 }
