@@ -8,15 +8,14 @@ void ModelFlags::add(CommandLine& flags) {
   flags.option("--architecture", word(architecture, {"gpt2", "llama"}),
                "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
                "positions, SwiGLU, no biases, an untied output layer");
-  flags.option("--layers", between(options.layers, 1, 1000), "transformer blocks");
-  flags.option("--heads", between(options.heads, 1, 1000), "attention heads");
+  flags.option("--layers", between(options.layers, 1, 1000), kLayersHelp);
+  flags.option("--heads", between(options.heads, 1, 1000), kHeadsHelp);
   flags.option("--kv-heads", between(options.kv_heads, 0, 1000),
                "heads of keys and values, each shared by several query heads; 0: as many as --heads");
-  flags.option("--width", between(options.width, 1, 1 << 16),
-               "elements of a token's vector (the model dimension)");
+  flags.option("--width", between(options.width, 1, 1 << 16), kWidthHelp);
   flags.option("--hidden", between(options.hidden, 0, 1 << 18),
                "hidden elements of the MLP; 0: four times --width");
-  flags.option("--context", between(options.context, 1, 1 << 20), "tokens in a sequence");
+  flags.option("--context", between(options.context, 1, 1 << 20), kContextHelp);
   flags.option("--bias", options.bias, "linear layers and layer norms have biases (gpt2)");
 }
 

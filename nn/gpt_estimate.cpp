@@ -394,8 +394,15 @@ ShardBuffers buffers_of_buckets(const ArenaLayout& layout, const GptMemoryProble
 }  // namespace
 
 std::int64_t parameter_count(const TransformerOptions& model) {
-  const std::vector<std::int64_t> sizes = parameter_sizes(model);
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  // All blocks have the same parameters, and there may be very many.
+  const auto with_layers = [&model](std::int64_t layers) {
+    TransformerOptions part = model;
+    part.layers = std::min(layers, model.layers);
+    const std::vector<std::int64_t> sizes = parameter_sizes(part);
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  };
+  const std::int64_t one = with_layers(1), block = with_layers(2) - one;
+  return one + (model.layers - 1) * block;
 }
 
 std::vector<double> costs_of_units(TransformerOptions options) {

@@ -16,6 +16,7 @@
 #include "nn/layers.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
+#include "planner/transformer.h"
 #include "trace/timing.h"
 
 namespace ringtape::planner {
@@ -23,7 +24,8 @@ namespace {
 
 std::shared_ptr<Module> make_model(const TrialModel& trial) {
   if (trial.gpt) {
-    auto gpt = std::make_shared<GPT>(gpt_options(*trial.gpt));
+    check_sizes(*trial.gpt);
+    auto gpt = std::make_shared<GPT>(*trial.gpt);
     gpt->set_recompute(trial.recompute);
     return gpt;
   }
@@ -46,9 +48,9 @@ class TrialRun {
     optimizer_ = kind.make(arena_, kind.defaults, {no_decay_below_two_dimensions()});
     const MemoryScope scope(MemoryCategory::data);
     if (trial.gpt) {
-      x_ = random_classes({micro_batch, trial.gpt->sequence}, trial.gpt->vocabulary, DType::i32, device);
+      x_ = random_classes({micro_batch, trial.gpt->context}, trial.gpt->vocabulary, DType::i32, device);
       targets_ =
-          random_classes({micro_batch * trial.gpt->sequence}, trial.gpt->vocabulary, DType::i32, device);
+          random_classes({micro_batch * trial.gpt->context}, trial.gpt->vocabulary, DType::i32, device);
     } else {
       x_ = randn({micro_batch, trial.sizes.front()}, trial.compute, device);
       targets_ = random_classes({micro_batch}, trial.sizes.back(), DType::i64, device);

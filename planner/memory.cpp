@@ -152,9 +152,10 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
 }
 
 MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request) {
+  check_sizes(gpt.model);
   check_size("the micro-batch", request.micro_batch);
   check(!request.inference, "attention in tiles is for training: expected no --inference");
-  GptMemoryProblem problem{.model = gpt_options(gpt.model),
+  GptMemoryProblem problem{.model = gpt.model,
                            .sequences = request.micro_batch,
                            .state_per_parameter = request.state_per_parameter,
                            .recompute = gpt.recompute,
@@ -164,8 +165,8 @@ MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request) {
         gpt.model.layers);
   // Throws where a number of bytes below would be out of range.
   product(4,
-          product(product(request.micro_batch, gpt.model.sequence),
-                  std::max(gpt.model.vocabulary, product(34, product(gpt.model.layers, gpt.model.hidden)))));
+          product(product(request.micro_batch, gpt.model.context),
+                  std::max(gpt.model.vocabulary, product(34, product(gpt.model.layers, gpt.model.width)))));
   MemoryPlan plan;
   plan.parameters = plan.trained = parameter_count(gpt.model);
   const BytesByCategory estimate = estimate_memory(problem);
@@ -173,16 +174,17 @@ MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request) {
   plan.rows = framework_rows(estimate, bytes_of(estimate_memory(problem), parameters) / 4,
                              largest_layer(gpt.model), request,
                              fmt::format("4 x {} x {}, and as many targets", grouped(request.micro_batch),
-                                         grouped(gpt.model.sequence, "token")));
+                                         grouped(gpt.model.context, "token")));
   plan.notes.push_back(kFrameworkNote);
   const double flops =
-      forward_flops(problem.model, 1, gpt.model.sequence) / static_cast<double>(gpt.model.sequence);
+      forward_flops(problem.model, 1, gpt.model.context) / static_cast<double>(gpt.model.context);
   plan.notes.push_back(fmt::format("{:.4g} GFLOP a token in forward, twice that in backward", flops * 1e-9));
   return plan;
 }
 
 MemoryPlan plan_memory(const TransformerRequest& transformer, const MemoryRequest& request) {
-  const Transformer& model = transformer.model;
+  const TransformerOptions& model = transformer.model;
+  check_sizes(model);
   const auto bytes = static_cast<std::int64_t>(size_of(request.compute));
   MemoryPlan plan = state_of(parameter_count(model), largest_layer(model), transformer, request);
   append(plan.rows, request.inference

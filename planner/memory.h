@@ -44,7 +44,7 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
 
 /// A GPT as this framework trains it (nn/gpt.h, attention in tiles): estimate_memory() of nn/gpt_estimate.h.
 struct GptRequest {
-  Transformer model;
+  TransformerOptions model;    ///< of GPT-2's architecture
   std::int64_t recompute = 0;  ///< blocks in a segment
 };
 /// Throws Error for sizes out of range, and for inference.
@@ -52,7 +52,7 @@ MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request);
 
 /// A transformer by formula. `trained_share`, above 0 and up to 1, of its parameters is trained.
 struct TransformerRequest {
-  Transformer model;
+  TransformerOptions model;  ///< of GPT-2's architecture
   double trained_share = 1;
   bool f32_gradients = false;  ///< with a 16-bit model; else gradients have its dtype, as in the papers
   Recompute recompute = Recompute::none;

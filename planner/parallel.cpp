@@ -6,6 +6,7 @@
 #include "core/divisors.h"
 #include "core/error.h"
 #include "planner/numbers.h"
+#include "planner/transformer.h"
 
 namespace ringtape::planner {
 namespace {
@@ -95,21 +96,8 @@ std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes
   return ways;
 }
 
-void check_model(const TransformerOptions& model) {
-  check_size("the number of layers", model.layers);
-  check_size("the width", model.width);
-  check_size("the number of heads", model.heads);
-  check_size("the number of heads of keys and values", model.kv_heads_or_default());
-  check_size("the width of the MLP", model.hidden_or_default());
-  check_size("the sequence length", model.context);
-  check_size("the vocabulary", model.vocabulary);
-  check(model.width % model.heads == 0, "{} heads do not divide the width of {}", model.heads, model.width);
-  check(model.heads % model.kv_heads_or_default() == 0, "{} heads of keys and values do not divide {}",
-        model.kv_heads, counted(model.heads, "head"));
-}
-
 void check_request(const ParallelRequest& request) {
-  check_model(request.model);
+  check_sizes(request.model);
   check(request.ranks >= 1 && request.ranks <= kMostRanks,
         "the number of ranks must be from 1 to {}, found {}", kMostRanks, request.ranks);
   check_size("the memory of a rank", request.memory);

@@ -8,29 +8,20 @@
 namespace ringtape::planner {
 namespace {
 
-void check_sizes(const Transformer& model) {
-  check_size("the number of layers", model.layers);
-  check_size("the width", model.hidden);
-  check_size("the number of heads", model.heads);
-  check_size("the sequence length", model.sequence);
-  check_size("the vocabulary", model.vocabulary);
-  check(model.hidden % model.heads == 0, "{} heads do not divide the width of {}", model.heads, model.hidden);
+std::int64_t layer_parameters(const TransformerOptions& model) {
+  return product(product(12, model.width) + 13, model.width);
 }
 
-std::int64_t layer_parameters(const Transformer& model) {
-  return product(product(12, model.hidden) + 13, model.hidden);
-}
-
-std::int64_t embedding_parameters(const Transformer& model) {
-  return product(model.vocabulary + model.sequence, model.hidden);
+std::int64_t embedding_parameters(const TransformerOptions& model) {
+  return product(model.vocabulary + model.context, model.width);
 }
 
 /// Elements of tensors that occur in several formulas, for b samples.
 struct Elements {
-  Elements(const Transformer& model, std::int64_t b)
-      : sbh(product(product(model.sequence, b), model.hidden)),
-        scores(product(product(product(model.heads, model.sequence), model.sequence), b)),
-        logits(product(product(model.sequence, b), model.vocabulary)) {}
+  Elements(const TransformerOptions& model, std::int64_t b)
+      : sbh(product(product(model.context, b), model.width)),
+        scores(product(product(product(model.heads, model.context), model.context), b)),
+        logits(product(product(model.context, b), model.vocabulary)) {}
 
   std::int64_t sbh;
   std::int64_t scores;  ///< a s^2 b
@@ -44,33 +35,35 @@ std::string sum_text(std::int64_t a, std::int64_t x, std::int64_t b, std::int64_
   return text;
 }
 
-void check_batch(const Transformer& model, std::int64_t micro_batch) {
+void check_batch(const TransformerOptions& model, std::int64_t micro_batch) {
   check_sizes(model);
   check_size("the micro-batch", micro_batch);
 }
 
 }  // namespace
 
-TransformerOptions gpt_options(const Transformer& model) {
-  check_sizes(model);
-  return {.vocabulary = model.vocabulary,
-          .context = model.sequence,
-          .layers = model.layers,
-          .heads = model.heads,
-          .width = model.hidden};
+void check_sizes(const TransformerOptions& model) {
+  check_size("the number of layers", model.layers);
+  check_size("the width", model.width);
+  check_size("the number of heads", model.heads);
+  check_size("the number of heads of keys and values", model.kv_heads_or_default());
+  check_size("the width of the MLP", model.hidden_or_default());
+  check_size("the sequence length", model.context);
+  check_size("the vocabulary", model.vocabulary);
+  check(model.width % model.heads == 0, "{} heads do not divide the width of {}", model.heads, model.width);
+  check(model.heads % model.kv_heads_or_default() == 0, "{} heads of keys and values do not divide {}",
+        model.kv_heads, counted(model.heads, "head"));
+  // Throws where the number of parameters would be out of range.
+  product(model.layers, layer_parameters(model));
+  embedding_parameters(model);
 }
 
-std::int64_t parameter_count(const Transformer& model) {
-  check_sizes(model);
-  return product(model.layers, layer_parameters(model)) + embedding_parameters(model) + 2 * model.hidden;
-}
-
-std::int64_t largest_layer(const Transformer& model) {
+std::int64_t largest_layer(const TransformerOptions& model) {
   check_sizes(model);
   return std::max(layer_parameters(model), embedding_parameters(model));
 }
 
-std::vector<MemoryRow> training_activations(const Transformer& model, std::int64_t micro_batch,
+std::vector<MemoryRow> training_activations(const TransformerOptions& model, std::int64_t micro_batch,
                                             std::int64_t value_bytes, Recompute recompute) {
   check_batch(model, micro_batch);
   const Elements elements(model, micro_batch);
@@ -97,7 +90,7 @@ std::vector<MemoryRow> training_activations(const Transformer& model, std::int64
   return rows;
 }
 
-std::vector<MemoryRow> inference_activations(const Transformer& model, std::int64_t micro_batch,
+std::vector<MemoryRow> inference_activations(const TransformerOptions& model, std::int64_t micro_batch,
                                              std::int64_t value_bytes) {
   check_batch(model, micro_batch);
   const Elements elements(model, micro_batch);

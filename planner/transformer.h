@@ -8,19 +8,14 @@
 
 namespace ringtape::planner {
 
-/// A decoder of GPT-2's architecture: learned positions, layers of attention and an MLP of 4 x hidden with
-/// GELU, biases, dropout, and an output layer that shares the embedding's weight.
-struct Transformer {
-  std::int64_t layers = 0;
-  std::int64_t hidden = 0;  ///< the width: elements of a token's vector
-  std::int64_t heads = 0;   ///< a divisor of hidden
-  std::int64_t sequence = 0;
-  std::int64_t vocabulary = 0;
-};
+/// Throws Error for sizes out of range, too many parameters, heads that do not divide the width, and heads of
+/// keys and values that do not divide the heads.
+void check_sizes(const TransformerOptions& model);
 
-/// The same as options of nn/gpt.h, with the sequence length as context. Throws Error for sizes out of range
-/// and heads that do not divide the width.
-TransformerOptions gpt_options(const Transformer& model);
+// The functions below are for GPT-2's architecture: learned positions, layers of attention and an MLP of 4 x
+// width with GELU, biases, dropout, and an output layer that shares the embedding's weight. Of the options
+// they read only the sizes L = layers, h = width, a = heads, s = context and v = vocabulary. They throw Error
+// as check_sizes() does.
 
 /// Which activations of a layer are kept for backward.
 enum class Recompute {
@@ -29,12 +24,9 @@ enum class Recompute {
   full,       ///< the layer's input
 };
 
-/// L (12 h^2 + 13 h) + (v + s) h + 2 h: in a layer 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the MLP, 4 h of
-/// two layer norms; the embeddings; the last layer norm. Throws Error for sizes out of range and heads that
-/// do not divide the width.
-std::int64_t parameter_count(const Transformer& model);
-/// 12 h^2 + 13 h, or the embeddings if they are larger.
-std::int64_t largest_layer(const Transformer& model);
+/// Elements of the largest layer: 12 h^2 + 13 h, which are 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the MLP
+/// and 4 h of two layer norms; or of the embeddings, (v + s) h, if they are larger.
+std::int64_t largest_layer(const TransformerOptions& model);
 
 /// Activations of training with b samples, by Korthikanti et al., "Reducing activation recomputation in large
 /// transformer models", 2022, arXiv:2205.05198. Its equation 1 has s b h (34 + 5 a s / h) bytes a layer in 16
@@ -45,12 +37,12 @@ std::int64_t largest_layer(const Transformer& model);
 /// logits in f32 (section 4.3). Selective recomputation leaves 34 s b h of a layer (equation 6, without
 /// tensor parallelism), full recomputation its input, 2 s b h. Recomputed activations exist for one layer at
 /// a time, and have their own row. Gradients of activations are neither in the paper's formulas nor here.
-std::vector<MemoryRow> training_activations(const Transformer& model, std::int64_t micro_batch,
+std::vector<MemoryRow> training_activations(const TransformerOptions& model, std::int64_t micro_batch,
                                             std::int64_t value_bytes, Recompute recompute);
 
 /// Activations of a forward over all s positions: keys and values of every layer, 2 e L s b h; at most all
 /// results of one layer, 16 e s b h + 2 e a s^2 b; the logits, 4 s b v.
-std::vector<MemoryRow> inference_activations(const Transformer& model, std::int64_t micro_batch,
+std::vector<MemoryRow> inference_activations(const TransformerOptions& model, std::int64_t micro_batch,
                                              std::int64_t value_bytes);
 
 }  // namespace ringtape::planner

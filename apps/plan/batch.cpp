@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "apps/model_flags.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/output.h"
 #include "core/error.h"
@@ -28,8 +29,7 @@ void add_batch_flags(CommandLine& app, Options& options) {
              "samples in an update of the weights");
   app.option("--global-tokens", between(batch.global_tokens, 1, kLargestSize),
              "the same in tokens, with --context");
-  app.option("--context", between(batch.sequence, 1, kLargestSize),
-             "tokens of a sequence, which is a sample");
+  app.option("--context", between(batch.sequence, 1, kLargestSize), kContextHelp);
   app.option("--micro-batch", between(batch.micro_batch, 1, kLargestSize),
              "samples in a forward pass of a rank");
   app.option("--ranks", between(batch.ranks, 1, kLargestSize), "data-parallel GPUs");

@@ -47,7 +47,7 @@ void add_flags(CommandLine& app, Options& options) {
   state.needs(sample);
   sample.needs(state);
 
-  app.group("An MLP or a GPT, which is run");
+  app.group("An MLP or a GPT of GPT-2's architecture, which is run");
   const Flag mlp =
       app.option("--mlp", between(options.model.sizes, 1, kLargestSize), "sizes of its layers, input first")
           .type_name("INT,INT,...")

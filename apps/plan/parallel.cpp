@@ -35,8 +35,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   app.group("Model and batch");
   options.model.add(app);
   for (const char* size : {"--layers", "--heads", "--width", "--context"}) app[size].required();
-  app.option("--vocabulary", between(options.vocabulary, 1, kLargestSize), "size of its vocabulary")
-      .required();
+  app.option("--vocabulary", between(options.vocabulary, 1, kLargestSize), kVocabularyHelp).required();
   app.option("--batch-size", between(request.global_batch, 1, kLargestSize), "samples in an update");
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()),

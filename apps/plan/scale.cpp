@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/model_flags.h"
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/output.h"
@@ -14,6 +15,7 @@
 #include "nn/shard_layout.h"
 #include "planner/numbers.h"
 #include "planner/scale.h"
+#include "planner/transformer.h"
 
 namespace ringtape::planner {
 namespace {
@@ -73,7 +75,7 @@ void add_mesh_flags(CommandLine& app, Options& options) {
 
 void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
-  app.group("Model and batch");
+  app.group("Model (with --layers: GPT-2's architecture) and batch");
   const Flag layers = options.transformer.add(app, false);
   app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters, of any model")
       .no_default()
@@ -90,8 +92,7 @@ void add_model_flags(CommandLine& app, Options& options) {
 
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
              "samples in a forward pass of a rank");
-  app.option("--context", between(request.sequence, 1, kLargestSize),
-             "tokens of a sequence, which is a sample");
+  app.option("--context", between(request.sequence, 1, kLargestSize), kContextHelp);
   app.option("--flops", between(request.flops, 1, 1e21),
              "FLOP/s of a rank; a token takes 2 FLOPs per parameter forward and 4 backward; a transformer "
              "those of its matrix products")
@@ -185,11 +186,12 @@ ScaleMesh mesh_of(const Options& options, const TransformerOptions& model) {
 void plan(const Options& options) {
   ScaleRequest request = options.request;
   if (options.transformer.are_given()) {
-    Transformer model = options.transformer.model();
-    model.sequence = request.sequence;
+    TransformerOptions model = options.transformer.model();
+    model.context = request.sequence;
+    check_sizes(model);
     request.parameters = parameter_count(model);
-    request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
-    if (!options.is_of_any_model()) request.mesh = mesh_of(options, gpt_options(model));
+    request.sample_flops = forward_flops(model, 1, request.sequence);
+    if (!options.is_of_any_model()) request.mesh = mesh_of(options, model);
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();

@@ -2,15 +2,18 @@
 
 #include <cmath>
 
+#include "nn/gpt_estimate.h"
 #include "planner/numbers.h"
 #include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {
 
-const Transformer kGpt2{.layers = 12, .hidden = 768, .heads = 12, .sequence = 1024, .vocabulary = 50257};
-const Transformer kGpt2Xl{.layers = 48, .hidden = 1600, .heads = 25, .sequence = 1024, .vocabulary = 50257};
-const Transformer kGpt3{.layers = 96, .hidden = 12288, .heads = 96, .sequence = 2048, .vocabulary = 50257};
+const TransformerOptions kGpt2{.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768};
+const TransformerOptions kGpt2Xl{
+    .vocabulary = 50257, .context = 1024, .layers = 48, .heads = 25, .width = 1600};
+const TransformerOptions kGpt3{
+    .vocabulary = 50257, .context = 2048, .layers = 96, .heads = 96, .width = 12288};
 
 std::int64_t sum(const std::vector<MemoryRow>& rows) {
   std::int64_t bytes = 0;
@@ -99,7 +102,7 @@ TEST_CASE("activations of a small transformer by hand", "[planner]") {
   // projection's input 144, the mask of its dropout 72: 11 x 72 + 5 x 96 = 1272.
   // Feed-forward: its input 144, GELU's 576, the second product's 576, a mask 72: 19 x 72 = 1368.
   // Layer norms: 2 x 144 = 288. Outside of the layers: 5 x 72 + 4 x 4 x 3 x 7 = 696 for 7 words.
-  const Transformer model{.layers = 2, .hidden = 6, .heads = 2, .sequence = 4, .vocabulary = 7};
+  const TransformerOptions model{.vocabulary = 7, .context = 4, .layers = 2, .heads = 2, .width = 6};
   const std::vector<MemoryRow> rows = training_activations(model, 3, 2, Recompute::none);
   CHECK(bytes_of(rows, "activations of layers") == 2 * (1272 + 1368 + 288));
   CHECK(bytes_of(rows, "activations outside") == 696);
@@ -186,12 +189,12 @@ TEST_CASE("memory plans refuse invalid requests", "[planner]") {
                     ContainsSubstring("trained share must be above 0"));
   CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = kGpt2, .trained_share = NAN}, {}),
                     ContainsSubstring("found nan"));
-  Transformer uneven = kGpt2;
+  TransformerOptions uneven = kGpt2;
   uneven.heads = 7;
   CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = uneven}, {}),
                     ContainsSubstring("7 heads do not"));
   uneven.heads = 0;
-  CHECK_THROWS_WITH(parameter_count(uneven), ContainsSubstring("heads must be from 1"));
+  CHECK_THROWS_WITH(largest_layer(uneven), ContainsSubstring("heads must be from 1"));
   CHECK_THROWS_WITH(training_activations(kGpt3, std::int64_t{1} << 40, 2, Recompute::none),
                     ContainsSubstring("too large"));
   CHECK_THROWS_WITH(plan_state(0, {}, {}), ContainsSubstring("found 0"));

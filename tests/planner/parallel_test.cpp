@@ -15,11 +15,12 @@
 namespace ringtape::planner::test {
 namespace {
 
-constexpr Transformer kGpt{.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+constexpr TransformerOptions kGpt{
+    .vocabulary = 20'000, .context = 512, .layers = 8, .heads = 16, .width = 1024};
 
 ParallelRequest request_of(std::int64_t ranks) {
   ParallelRequest request;
-  request.model = gpt_options(kGpt);
+  request.model = kGpt;
   request.ranks = ranks;
   request.global_batch = 64;
   request.compute = DType::f32;
