@@ -87,8 +87,8 @@ struct ModelStages {
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
-/// one device. An operation on all parameters (an optimizer step, a norm, a checkpoint, an all-reduce) is
-/// then one launch or one range, for any number of tensors.
+/// one device. An operation on all parameters (an optimizer step, the gradient norm, a checkpoint, an
+/// all-reduce) is then one launch or one range, for any number of tensors.
 ///
 /// Parameters with requires_grad come first, in reverse order of registration (in ZeRO stage 3 by units),
 /// which is roughly the order in which backward completes their gradients; each starts at a multiple of 256

@@ -61,7 +61,8 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   const StepTimes times = times_of(step_of(request, way), communicate);
   plan.step = times.step;
   plan.computing = times.computing;
-  plan.bubble = bubble_of(way) / (static_cast<double>(way.micro_batches) + bubble_of(way));
+  plan.bubble =
+      bubble_in_micro_batches(way) / (static_cast<double>(way.micro_batches) + bubble_in_micro_batches(way));
   const double of_model = 3 * forward_flops(request.model, request.global_batch, request.model.context);
   plan.utilisation = of_model / (plan.step * request.flops * static_cast<double>(request.ranks));
 }

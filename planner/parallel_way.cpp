@@ -57,7 +57,7 @@ ArenaLayout layout_of(const GptMemoryProblem& part) {
   return gpt_layout(arena_order(parameters_of(part.model, part.part), part.sharding.stage), part.sharding);
 }
 
-std::vector<MemoryRow> memory_of(const ParallelRequest& request, const GptMemoryProblem& part) {
+std::vector<MemoryRow> memory_rows(const ParallelRequest& request, const GptMemoryProblem& part) {
   using enum MemoryCategory;
   const int stage = part.sharding.stage;
   const ArenaLayout layout = layout_of(part);
@@ -182,7 +182,7 @@ double ring_seconds(const ParallelRequest& request, const ParallelWay& way, cons
 
 }  // namespace
 
-double bubble_of(const ParallelWay& way) {
+double bubble_in_micro_batches(const ParallelWay& way) {
   const double p = way.mesh.pipeline, v = static_cast<double>(way.chunks);
   return (p - 1) / v + std::max(0.0, p - static_cast<double>(way.micro_batches)) * (1 - 1 / v);
 }
@@ -191,7 +191,7 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
   const GptMemoryProblem part = part_of_way(request, way, stage);
   ParallelPlan plan;
   plan.way = way;
-  plan.memory = memory_of(request, part);
+  plan.memory = memory_rows(request, part);
   plan.bytes = sum_of(plan.memory);
   plan.traffic = update_traffic({.gpt = part,
                                  .micro_batches = way.micro_batches,
@@ -236,7 +236,7 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   model.forward = cost.all() / rate;
   model.backward = 2 * model.forward + again;
   model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // half in forward, half in backward
-  model.bubble = bubble_of(way) * (model.forward + model.backward + 2 * model.exposed);
+  model.bubble = bubble_in_micro_batches(way) * (model.forward + model.backward + 2 * model.exposed);
   // The first and the last stage sum the gradients of tied embeddings, and the others wait for the loss.
   Cluster first_and_last = stage_line;
   if (stage_line.ranks_per_node < mesh.pipeline) first_and_last.ranks_per_node = 1;

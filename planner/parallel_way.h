@@ -63,7 +63,7 @@ struct ParallelPlan {
   std::int64_t bytes = 0;         ///< their sum
   ParallelTraffic traffic;        ///< of a rank in an update
   double bytes_sent = 0;          ///< by bytes_sent() of dist/traffic.h
-  double bubble = 0;              ///< share of a stage's time spent waiting: b / (b + m), b = bubble_of()
+  double bubble = 0;              ///< share of a stage's time: b / (b + m), b = bubble_in_micro_batches()
   double step = 0;                ///< seconds
   double computing = 0;           ///< seconds of it spent computing, without the bubble
   double utilisation = 0;         ///< FLOPs of the model over step x ranks x `flops`
@@ -74,7 +74,7 @@ struct ParallelPlan {
 /// Megatron-LM", 2021, section 2.2). With fewer micro-batches, all those of a chunk have passed a stage
 /// before the first of them comes back for the next chunk: then the step is p + (m - 1) / v micro-batches
 /// long.
-double bubble_of(const ParallelWay& way);
+double bubble_in_micro_batches(const ParallelWay& way);
 
 /// A way's memory and traffic, without its time. The way must be possible: see reason_against().
 ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way);
@@ -85,8 +85,8 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 /// between tensor ranks and its messages between stages, which nothing hides. In the ring of context ranks
 /// the attention to one shard hides the message with the next shard, as far as it takes as long; in backward
 /// the gradients are sent after it. If the group of stages spans nodes, all its messages count as inter-node,
-/// since the slowest are. The pipeline adds bubble_of() micro-batches. Buckets are reduced over the group of
-/// data x context ranks, group_of_ranks(cluster, tensor ranks).
+/// since the slowest are. The pipeline adds bubble_in_micro_batches() micro-batches. Buckets are reduced over
+/// the group of data x context ranks, group_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// Why a mesh is not possible with these ranks, heads, layers, nodes and fixed values; empty if it is

@@ -25,13 +25,13 @@ void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
 StepLog::StepLog(Device device)
     : device_(device),
       losses_(empty({capacity_on(device)}, DType::f32, device)),
-      norms_(empty({capacity_on(device)}, DType::f32, device)),
+      grad_norms_(empty({capacity_on(device)}, DType::f32, device)),
       correct_(empty({capacity_on(device)}, DType::f32, device)) {}
 
 void StepLog::add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm,
                   const Tensor& correct) {
   put(losses_, pending_.size(), loss);
-  put(norms_, pending_.size(), grad_norm);
+  put(grad_norms_, pending_.size(), grad_norm);
   put(correct_, pending_.size(), correct);
   pending_.push_back(known);
   if (!grad_norm.defined()) pending_.back().grad_norm = std::nan("");
@@ -44,7 +44,7 @@ bool StepLog::is_full() const {
 
 std::vector<StepRecord> StepLog::take() {
   const auto losses = losses_.to_vector<float>();
-  const auto norms = norms_.to_vector<float>();
+  const auto norms = grad_norms_.to_vector<float>();
   const auto correct = correct_.to_vector<float>();
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     StepRecord& record = pending_[i];

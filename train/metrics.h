@@ -23,7 +23,7 @@ class StepLog {
  private:
   Device device_;
   std::vector<StepRecord> pending_;
-  Tensor losses_, norms_, correct_;
+  Tensor losses_, grad_norms_, correct_;
 };
 
 }  // namespace ringtape

@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-Profile profile_of(const RecordedSteps& steps, DType dtype) {
+Profile profile_of_steps(const RecordedSteps& steps, DType dtype) {
   const std::vector<DeviceActivity> activities = activities_of_steps(steps.spans(), steps.activities().all);
   const DeviceTime device = share_device_time(steps.spans(), activities);
   return make_profile({.spans = steps.spans(),

@@ -61,7 +61,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   }
   std::optional<Profile> profile;
   if (recorded.exist() && is_first() && (observation.profile || !observation.report.empty())) {
-    profile = profile_of(recorded, arena_->compute_dtype());
+    profile = profile_of_steps(recorded, arena_->compute_dtype());
   }
   if (profile && observation.profile) print_profile(*profile, recorded, observation.sort, console_);
   if (memory_) console_.print("\none update: {}", memory_report(*memory_, estimate_memory(), memory_before_));

@@ -34,7 +34,7 @@ std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int6
 }  // namespace
 
 Update::Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
-               Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
+               Optimizer& optimizer, LossScaler* scaler, bool measure_grad_norm, const Mesh& mesh,
                Pipeline* pipeline)
     : task_(task),
       options_(options),
@@ -42,7 +42,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
       arena_(arena),
       optimizer_(optimizer),
       scaler_(scaler),
-      measure_norm_(measure_norm),
+      measure_grad_norm_(measure_grad_norm),
       print_tape_(options.observation.print_tape),
       keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
       comm_(mesh.data_and_context()),
@@ -249,7 +249,7 @@ Tensor Update::clip() {
   const SpanScope span(SpanKind::operation, "clip");
   if (options_.optimizer.clip_value > 0) clip_grad_value(arena_, options_.optimizer.clip_value);
   const bool can_skip = options_.optimizer.clip_norm > 0 || scaler_ != nullptr;
-  if (!can_skip && !measure_norm_) return {};
+  if (!can_skip && !measure_grad_norm_) return {};
   const bool clips_norm = options_.optimizer.clip_norm > 0 && !options_.optimizer.clip_each_micro_batch;
   const double limit = clips_norm ? options_.optimizer.clip_norm : INFINITY;
   return clip_grad_norm(arena_, limit,

@@ -44,10 +44,10 @@ struct UpdateResult {
 class Update {
  public:
   /// `mesh`: gradients and losses are averaged over its data_and_context(). `pipeline`: null unless the model
-  /// is divided into stages. `scaler`: null without a loss scale. `measure_norm`: measure the gradient norm
-  /// even without clipping. All references must outlive this object.
+  /// is divided into stages. `scaler`: null without a loss scale. `measure_grad_norm`: measure the gradient
+  /// norm even without clipping. All references must outlive this object.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
-         Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
+         Optimizer& optimizer, LossScaler* scaler, bool measure_grad_norm, const Mesh& mesh,
          Pipeline* pipeline = nullptr);
 
   /// `batch` holds this rank's samples of the update; it is empty if only other ranks have samples left.
@@ -99,7 +99,7 @@ class Update {
   ParameterArena& arena_;
   Optimizer& optimizer_;
   LossScaler* scaler_;
-  bool measure_norm_;
+  bool measure_grad_norm_;
   bool print_tape_;
   bool keeps_tape_;
   std::optional<TapeGraph> tape_;

@@ -39,7 +39,7 @@ StepTimeline gather_timeline(const RecordedSteps& recorded, std::int64_t number,
 }
 
 /// The live memory during the step.
-StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& step) {
+StepMemory memory_of_step(const FinishedRun& run, std::int64_t number, const Span& step) {
   const MemoryRecording& recording = run.recorded.memory();
   const double begin = seconds(step.begin - recording.begin()), end = seconds(step.end - recording.begin());
   StepMemory memory{.step = number,
@@ -70,7 +70,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& comm, 
     if (step != nullptr) {
       report.timeline = gather_timeline(run.recorded, number, *step, comm);
       report.phases = phases_of_operations(run.recorded.spans(), *step);
-      report.memory = memory_of(run, number, *step);
+      report.memory = memory_of_step(run, number, *step);
     }
     report.missing = run.recorded.what_is_missing();
     report.first_profiled = range.first;

@@ -155,7 +155,7 @@ TEST_CASE("plan parallel: the bubble is that of the schedule, with fewer micro-b
           end = std::max(end, of_stage.back().end);
         }
         const ParallelWay way{.mesh = {.pipeline = p}, .chunks = v, .micro_batches = m};
-        CHECK(m + bubble_of(way) == Approx(end / (3 * v)));
+        CHECK(m + bubble_in_micro_batches(way) == Approx(end / (3 * v)));
       }
     }
   }
@@ -317,8 +317,9 @@ TEST_CASE("plan parallel: stages on several nodes send over the slower link", "[
   REQUIRE(on_one.way.chunks == on_two.way.chunks);
   // A stage sends 4 x 512 tokens of 1024 f32 per chunk, micro-batch and direction, and waits for as many
   // micro-batches as the bubble has. The gradients of the tied embeddings and the loss are summed once.
-  const double messages = 2 * static_cast<double>(on_two.way.chunks) *
-                          (static_cast<double>(on_two.way.micro_batches) + bubble_of(on_two.way));
+  const double messages =
+      2 * static_cast<double>(on_two.way.chunks) *
+      (static_cast<double>(on_two.way.micro_batches) + bubble_in_micro_batches(on_two.way));
   const double tied = 4.0 * 20'000 * 1024;
   const auto sums = [&](std::int64_t ranks_per_node) {
     request.cluster.ranks_per_node = ranks_per_node;

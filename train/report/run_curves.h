@@ -29,8 +29,8 @@ struct EvaluationPoint {
 
 /// The curves of a run.
 struct RunCurves {
-  /// For steps before a resume only the loss is known: learning rate, norm and throughput are NaN, the number
-  /// of correct predictions is negative, and epoch and samples are 0.
+  /// For steps before a resume only the loss is known: learning rate, gradient norm and throughput are NaN,
+  /// the number of correct predictions is negative, and epoch and samples are 0.
   std::vector<StepRecord> steps;
   std::vector<EvaluationPoint> evaluations;
 };
