@@ -13,7 +13,7 @@ void ModelFlags::add(CommandLine& flags) {
   flags.option("--kv-heads", between(options.kv_heads, 0, 1000),
                "heads of keys and values, each shared by several query heads; 0: as many as --heads");
   flags.option("--width", between(options.width, 1, 1 << 16), kWidthHelp);
-  flags.option("--hidden", between(options.hidden, 0, 1 << 18),
+  flags.option("--ffn-hidden-size", between(options.hidden, 0, 1 << 18),
                "hidden elements of the MLP; 0: four times --width");
   flags.option("--context", between(options.context, 1, 1 << 20), kContextHelp);
   flags.option("--bias", options.bias, "linear layers and layer norms have biases (gpt2)");

@@ -22,8 +22,8 @@ struct ModelFlags {
   void add(CommandLine& flags);
   /// The options of a model with this vocabulary.
   TransformerOptions shape(std::int64_t vocabulary) const;
-  static constexpr const char* kNames[] = {"--architecture", "--layers", "--heads",   "--kv-heads",
-                                           "--width",        "--hidden", "--context", "--bias"};
+  static constexpr const char* kNames[] = {"--architecture", "--layers",          "--heads",   "--kv-heads",
+                                           "--width",        "--ffn-hidden-size", "--context", "--bias"};
 };
 
 }  // namespace ringtape

@@ -55,7 +55,7 @@ def gpt(draw, most):
     layers = draw.randint(max(1, stages - 2), 6)
     batch = data * draw.randint(1, 6) if draw.random() < 0.97 else draw.randint(data, 6 * data)
     model = ["--architecture", draw.choice(["gpt2", "llama"]), "--layers", layers, "--heads", heads, "--kv-heads", kv_heads,
-             "--width", heads * draw.choice([2, 4, 6, 10]), "--hidden", draw.choice([0, tensor * draw.randint(1, 40)]),
+             "--width", heads * draw.choice([2, 4, 6, 10]), "--ffn-hidden-size", draw.choice([0, tensor * draw.randint(1, 40)]),
              "--context", tokens, "--batch-size", batch, "--eval-batch-size", draw.randint(1, 300), "--sample-tokens", 0,
              "--epochs", 2, "--steps-per-epoch", STEPS // 2]
     if data == 1 and draw.random() < 0.4:
