@@ -3,22 +3,22 @@
 # CPU, the CUDA Toolkit's memory and race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders,
 # the benchmarks, also against PyTorch, Nsight Compute on the kernels of a training step, and the docs' commands for Nsight.
 #
-#   tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]
+#   tests/gpu_check.sh [--gpu-model] [--seconds N] OUTDIR [STAGE...]
 #
 # STAGE: one or more of the stages at the end of this file; default: all. Each takes at most seven minutes on a GPU, and
 # `build` runs before the others. --seconds: the time for all stages, for a machine that is lent; a stage that may not end in
-# time is not started. --model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
+# time is not started. --gpu-model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
 #
 # Writes one text file for each stage and summary.txt, which begins with the machine's description and ends with a
 # table of the stages: passed, FAILED, not run, or skipped with the reason. Ends with 0 only if no stage failed and none
 # was left out for lack of time. Installs nothing.
 set -uo pipefail
-usage() { echo "usage: tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]${1:+: $1}" >&2; exit 2; }
+usage() { echo "usage: tests/gpu_check.sh [--gpu-model] [--seconds N] OUTDIR [STAGE...]${1:+: $1}" >&2; exit 2; }
 model=
 deadline=
 while [ $# -gt 0 ]; do
   case $1 in
-    --model) model=1 ;;
+    --gpu-model) model=1 ;;
     --seconds)
       [[ ${2:-} =~ ^[0-9]+$ ]] || usage "--seconds: found '${2:-}', expected a whole number"
       deadline=$((SECONDS + $2))

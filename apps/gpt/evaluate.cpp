@@ -23,7 +23,7 @@ struct EvaluateCommand {
     flags.file("--model", model, "folder of the model", "DIR").required();
     flags.file("--text", file, "file with the text [tinyshakespeare]");
     flags.option("--whole", whole, "evaluate the whole text, not only its last 10%");
-    flags.option("--batch-size", between(batch_size, 1, 1 << 20), "sequences in a forward pass");
+    flags.option("--eval-batch-size", between(batch_size, 1, 1 << 20), "sequences in a forward pass");
     flags.option("--device", device, "cpu, cuda, cuda:N or auto");
   }
 

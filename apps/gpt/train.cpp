@@ -92,11 +92,11 @@ struct TrainCommand {
                  "steps between two evaluations on the validation text");
     flags["--epochs"].help(
         "number of times that --steps-per-epoch steps are trained; samples are random parts of the text");
-    Flag from_flag =
-        flags.file("--from", from, "folder of a model to continue from, with its shape and tokenizer", "DIR");
-    from_flag.excludes(flags["--tokenizer"]);
-    from_flag.excludes(flags["--recipe"]);  // a recipe sets the shape
-    for (const char* name : ModelFlags::kNames) from_flag.excludes(flags[name]);
+    Flag folder_flag = flags.file("--model", folder,
+                                  "folder of a model to continue from, with its shape and tokenizer", "DIR");
+    folder_flag.excludes(flags["--tokenizer"]);
+    folder_flag.excludes(flags["--recipe"]);  // a recipe sets the shape
+    for (const char* name : ModelFlags::kNames) folder_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
     for (const char* name :
@@ -111,12 +111,12 @@ struct TrainCommand {
 
   Task make_task() {
     const std::string learned = read_text(text);
-    if (from.empty()) {
+    if (folder.empty()) {
       loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
       shape = model.shape(loaded.tokenizer->vocabulary_size());
     } else {
       loaded =
-          load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
+          load_text_model(folder, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
     const std::int64_t batch_size = program.options().data.batch_size;
@@ -137,10 +137,10 @@ struct TrainCommand {
     task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
                                   counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
     task.settings["model"] = fmt::format("{} {}, {} of keys, {} in the MLP, dropout {}, {}biases",
-                                         from.empty() ? model.architecture : "loaded", task.model_name,
+                                         folder.empty() ? model.architecture : "loaded", task.model_name,
                                          counted(shape.kv_heads_or_default(), "head"),
                                          shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ");
-    if (!from.empty()) {
+    if (!folder.empty()) {
       task.settings["config.json"] = fmt::format(
           "activation {}, dropout {} of embeddings and {} of attention, epsilon {} of norms, base {} of "
           "rotary positions",
@@ -154,8 +154,8 @@ struct TrainCommand {
                                            : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
                                                          fmt::join(lora.targets, ","));
     task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
-    if (!from.empty()) {
-      task.execution_settings["the weights of --from"] =
+    if (!folder.empty()) {
+      task.execution_settings["the weights of --model"] =
           fmt::format("with the CRC-32 {:08x}", checksum_of(*loaded.model));
     }
     task.execution_settings["--save-model"] = save_model.empty() ? "(default)" : save_model;
@@ -264,7 +264,7 @@ struct TrainCommand {
   ModelFlags model;
   LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
-  std::string text, tokenizer = "characters", from, save_model;
+  std::string text, tokenizer = "characters", folder, save_model;
   std::int64_t recompute = 0;
   std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
   std::function<bool()> dropout_is_given;

@@ -997,7 +997,7 @@ expect "gpt generate: prompts from a file with Windows line ends" cmp "$work/tex
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
-accept gpt train "${steps[@]}" --sample-tokens 0 --from model
+accept gpt train "${steps[@]}" --sample-tokens 0 --model model
 accept gpt train "${small[@]}" --sample-tokens 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
 accept gpt train "${small[@]}" --sample-tokens 0 --resume --checkpoint gpt_run --checkpoint-every 5
 # The program's own defaults for AdamW and a cosine are no flags that the user gave.
@@ -1015,7 +1015,7 @@ expect "gpt train: a shorter warm-up" grep -F 'warm-up of 2 steps' "$work/text"
 expect "gpt train: tokens a second" grep -E '^[0-9]+ tokens/s, [0-9]+% MFU$' "$work/text"
 expect "gpt train: samples" grep -F 'step 8, 8 tokens:' "$work/text"
 expect "gpt train: samples in the report" grep -F '"title": "8 tokens"' gpt.json
-accept gpt train --from model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
+accept gpt train --model model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
 accept gpt generate --model adapted --tokens 5
 # The default warm-up follows the length of a short run, also when it is changed, and one-cycle has its own.
 few=("${small[@]:0:8}" --steps-per-epoch 12 --batch-size 4)
@@ -1030,20 +1030,20 @@ refuse "--warmup-shape quadratic has no effect: the run has no warm-up" gpt trai
 refuse "--sample-every 1: expected --sample-tokens above 0, found 0" gpt train "${few[@]}" --max-steps 8 --sample-every 1 --sample-tokens 0
 refuse "freezing 'wte.*': all parameters that match are frozen already" gpt train "${few[@]}" --max-steps 8 --lora-rank 2 --freeze 'wte.*'
 refuse "--schedule one-cycle includes a warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup 2
-refuse "--recipe cannot be used with --from" gpt train --from model --recipe shakespeare-gpu
+refuse "--recipe cannot be used with --model" gpt train --model model --recipe shakespeare-gpu
 # A folder under another name is the same model; a model is saved even if another output fails.
 two=(--batch-size 4 --steps-per-epoch 12 --max-steps 2 --sample-tokens 0 --checkpoint from)
-accept gpt train --from model "${two[@]}"
-accept gpt train --from ./model "${two[@]}" --resume
+accept gpt train --model model "${two[@]}"
+accept gpt train --model ./model "${two[@]}" --resume
 cp -r model other
 sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.5/' other/config.json
-refuse "config.json was" gpt train --from other "${two[@]}" --resume
+refuse "config.json was" gpt train --model other "${two[@]}" --resume
 rm -r other
 mkdir saved
-"$bin/gpt" train --from model "${two[@]}" --resume --save-tape tape.svg --save-model saved >"$work/out" 2>&1
+"$bin/gpt" train --model model "${two[@]}" --resume --save-tape tape.svg --save-model saved >"$work/out" 2>&1
 expect "gpt train: no tape of a run at its end" [ $? -eq 1 ]
 expect "gpt train: its model is saved all the same" [ -s saved/model.safetensors ]
-refuse "--profile: the run is at its end, step 2: no step is left to record" gpt train --from model "${two[@]}" \
+refuse "--profile: the run is at its end, step 2: no step is left to record" gpt train --model model "${two[@]}" \
   --resume --profile
 # The first token of these texts is a part of a character.
 { printf '\xef\xbb\xbf' && head -c 3000 "$support/../../text/tinyshakespeare/input.txt"; } >mark.txt
@@ -1099,7 +1099,7 @@ refuse "short.txt" gpt train "${small[@]}" --text short.txt --save-model nowhere
 refuse "latin.txt: text: is not UTF-8" gpt train "${small[@]}" --text latin.txt
 refuse "nothing.txt" gpt train --text nothing.txt
 refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
-refuse "nowhere/config.json" gpt train --from nowhere
+refuse "nowhere/config.json" gpt train --model nowhere
 refuse "'--save-model' is not a command: expected train, generate, evaluate or tokenize" gpt --save-model lost --layers 1 train
 refuse "'foo' is not a command" gpt foo train
 refuse "--steps-per-epoch 1000000000 of --batch-size 12: expected at most 134217728 samples" gpt train --steps-per-epoch 1000000000
@@ -1121,7 +1121,7 @@ refuse "config.json" gpt generate --model nowhere
 # A model that cannot be saved at the end is refused at the start.
 refuse "/dev/null/x: cannot make the folder" gpt train "${small[@]}" --save-model /dev/null/x
 refuse "transformers has no such model" gpt train "${small[@]}" --kv-heads 1 --save-model other
-refuse "--layers" gpt train --from model --layers 3
+refuse "--layers" gpt train --model model --layers 3
 refuse "latin.txt: text: is not UTF-8" gpt evaluate --model model --text latin.txt
 refuse "short.txt: found 1 token, expected at least 2" gpt evaluate --model model --text short.txt
 sed -i 's/"n_layer": 1/"n_layer": 1000000000/' model/config.json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes data, tensor, sequence, context and pipeline parallelism and ZeRO in one place at a time, and runs their tests: each change must fail one of them.
 
-    tests/dist/change_parallel.py [--only TEXT] [--from N]   tries the changes whose description contains TEXT, from
+    tests/dist/change_parallel.py [--only TEXT] [--first N]   tries the changes whose description contains TEXT, from
                                                              number N on, counted from 0 (all: two hours or three)
     tests/dist/change_parallel.py --fits                     only checks that each change still finds its place in the sources
 
@@ -506,7 +506,7 @@ def try_changes(scratch, first, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT")
-    parser.add_argument("--from", type=int, default=0, metavar="N", dest="first")
+    parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--fits", action="store_true")
     options = parser.parse_args()
     missing = places_missing(ROOT)

@@ -225,12 +225,12 @@ expect "other chunks resume half-way: the same bits" cmp again.safetensors stage
 run_ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
 timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare --text plays.txt >evaluated 2>err
 expect "one rank reads the GPT that two have written" [ $? -eq 0 ]
-run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --model shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
 expect "two ranks read it, and write the same bits" cmp shakespeare/model.safetensors again/model.safetensors
 
-run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --zero 3 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --model shakespeare --zero 3 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
 expect "so do two that shard it" cmp shakespeare/model.safetensors again/model.safetensors
-run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --zero 3 --lora-rank 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --model shakespeare --zero 3 --lora-rank 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
 expect "and two that add LoRA's factors, of which B is 0" cmp shakespeare/model.safetensors again/model.safetensors
 
 # ---- what is sent, by dimension of the mesh ---------------------------------------------------------------------
@@ -275,7 +275,7 @@ while IFS='|' read -r number way; do
   expect "$way: its parameters too" grep -q "^$(grep -oE '[0-9]+ parameters' out);" <(tr -d , <planned)
 done <<WAYS
 4|--tensor-parallel 2 --context-parallel 1 --pipeline-parallel 1 --zero 2 --micro-batch 2 --sequence-parallel --recompute 1
-4|--tensor-parallel 1 --context-parallel 2 --pipeline-parallel 1 --zero 3 --micro-batch 2 --no-reshard --recompute 0 --architecture llama --kv-heads 2 --hidden 52
+4|--tensor-parallel 1 --context-parallel 2 --pipeline-parallel 1 --zero 3 --micro-batch 2 --no-reshard --recompute 0 --architecture llama --kv-heads 2 --ffn-hidden-size 52
 WAYS
 
 # ---- what does not fit --------------------------------------------------------------------------------------

@@ -257,7 +257,7 @@ for seed in 1 2; do
   read -ra own <<<"$gpt_run"
   "$bin/${own[0]}" "${own[@]:1}" --device cpu --max-steps 1 --sample-tokens 0 --seed $seed --save-model model-$seed >out 2>err
 done
-differ "models of other folders" "gpt train --from model-1" "gpt train --from model-2" "the weights of --from with the CRC-32" "CRC-32"
+differ "models of other folders" "gpt train --model model-1" "gpt train --model model-2" "the weights of --model with the CRC-32" "CRC-32"
 differ "a model saved by one rank" "$gpt_run" "$gpt_run --save-model other" "--save-model (default)" "--save-model other"
 differ "other samples" "$gpt_run --sample-every 1" "$gpt_run --sample-every 2" "--sample-every 1" "--sample-every 2"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null

@@ -85,7 +85,7 @@ TABLE = {
     "scripts/repeat_tests.sh 10 --busy": Elsewhere("scripts/repeat_tests.sh", "repeat_tests.sh [N] [--busy]"),
     "bash .ci/run": Elsewhere(".ci/run", "bash .ci/run"),
     "scripts/long_checks.sh OUTDIR": Elsewhere("scripts/long_checks.sh", "scripts/long_checks.sh OUTDIR"),
-    "tests/gpu_check.sh OUTDIR": Elsewhere(".ci/run", "tests/gpu_check.sh --model"),
+    "tests/gpu_check.sh OUTDIR": Elsewhere(".ci/run", "tests/gpu_check.sh --gpu-model"),
     # benchmarks
     "benchmarks/measure_all.sh benchmarks/results/NAME": Elsewhere("benchmarks/measure_all.sh", "measure_all.sh OUTDIR"),
     "scripts/readme_figures.py --folder NAME": Elsewhere("tests/scripts/readme_figures_test.py", '"--folder"'),
