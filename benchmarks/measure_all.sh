@@ -33,14 +33,14 @@ for ladder in gemm reduce norm softmax layer_norm attention transpose; do measur
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${mpirun[@]}" -n 2 "$bin/bench_overlap"
   measure bench_pipeline "${mpirun[@]}" -n 2 "$bin/bench_pipeline"
-  measure bench_pipeline_sleeps "${mpirun[@]}" -n 8 "$bin/bench_pipeline" --sleep-ms 20 --rounds 3
+  measure bench_pipeline_sleeps "${mpirun[@]}" -n 8 "$bin/bench_pipeline" --sleep-ms 20 --iterations 3
   measure bench_mpi "${mpirun[@]}" -n 2 "$bin/bench_mpi"
   measure collectives "${mpirun[@]}" -n 2 "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
     --max-bytes 67108864 --iterations 5
 fi
 if "$python" -c 'import torch' 2>/dev/null; then
   for work in steps busy kernels gemm attention loader; do
-    measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --rounds 3 --bin "$bin"
+    measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --iterations 3 --bin "$bin"
   done
 else
   echo "$python has no torch: nothing was compared with PyTorch"
