@@ -31,11 +31,11 @@ struct Options {
   std::int64_t width = 128;                    ///< neurons in a layer
   std::int64_t batch = 64;                     ///< samples of a rank
   std::vector<std::int64_t> by_hand = {4, 4};  ///< parameters in each bucket, the last layer's first
-  std::int64_t bucket_kib = 128;               ///< bucket size in the second row
+  double bucket_mib = 0.125;                   ///< bucket size in the second row
   std::int64_t calls = 256;                    ///< calls that reduce 256 KiB together
   bool time = false;                           ///< whether to time an update
   std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 300e6};
-  std::int64_t rounds = 25;
+  std::int64_t iterations = 25;
 };
 
 /// The same model on all ranks, and different samples on each.
@@ -207,13 +207,13 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
       parallel.finish();
     });
   }
-  const std::vector<Ratio> ratios = time_in_turns(*linked, ways, static_cast<int>(options.rounds));
+  const std::vector<Ratio> ratios = time_in_turns(*linked, ways, static_cast<int>(options.iterations));
   const bool same = std::all_of(examples.begin(), examples.end(), [&](const auto& example) {
     return example->arena.gradients().to_doubles() == mine.arena.gradients().to_doubles();
   });
   if (!prints(*comm)) return;
   fmt::print("\nAn update over a link of {}, as a multiple of the time to compute it; median of {}\n",
-             link_text(options.slow_link.value_or(SlowLink())), options.rounds);
+             link_text(options.slow_link.value_or(SlowLink())), options.iterations);
   fmt::print("                       buckets  early  time (lowest to highest)\n");
   for (std::size_t i = 0; i < ways.size(); ++i)
     fmt::print("  {:<20} {:<14}  {}\n", names[i], buckets[i], text_of(ratios[i]));
@@ -226,14 +226,15 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
     std::string name;
     BucketSizes sizes;
   };
-  const std::int64_t bytes = options.bucket_kib << 10;
+  const std::int64_t bytes = buckets_of_mib(options.bucket_mib).bytes;
   if (prints(*comm)) {
     fmt::print("DataParallel             buckets  early  gradients\n");
     fmt::print("  (by hand)              {:>7}  {:>4.0f}%\n", by_hand.calls, 100 * by_hand.early);
   }
-  for (const auto& [name, sizes] : {Row{"a bucket a parameter", {1, 1}},
-                                    Row{fmt::format("of {} KiB", options.bucket_kib), {bytes, bytes}},
-                                    Row{"of 1 MiB, then 25 MiB", {}}}) {
+  for (const auto& [name, sizes] :
+       {Row{"a bucket a parameter", {1, 1}},
+        Row{fmt::format("of {:g} KiB", options.bucket_mib * 1024), {bytes, bytes}},
+        Row{"of 1 MiB, then 25 MiB", {}}}) {
     const Reduced reduced = reduced_by_data_parallel(comm, sizes, options);
     if (prints(*comm)) {
       fmt::print("  {:<22} {:>7}  {:>4.0f}%  {}\n", name, reduced.calls, 100 * reduced.early,
@@ -250,15 +251,15 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
-  app.option("--batch-size", between(options.batch, 1, 65536), "samples of a rank");
+  app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a rank");
   app.option("--by-hand", between(options.by_hand, 1, 8),
              "parameters in each bucket by hand, 8 in all, the last layer's bias and weight first");
-  app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
+  app.option("--bucket-mib", between(options.bucket_mib, 1e-6, 1e6), "MiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
   app.option("--time", options.time, "also time an update, over a slow link");
   app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
       .needs(app["--time"]);
-  app.option("--rounds", between(options.rounds, 1, 1000), "with --time: updates of each way");
+  app.option("--iterations", between(options.iterations, 1, 1000), "with --time: timed updates of each way");
   return app.run(argc, argv, [&] {
     check(std::accumulate(options.by_hand.begin(), options.by_hand.end(), std::int64_t{0}) == 8,
           "--by-hand must add up to 8 parameters, found {}", fmt::join(options.by_hand, ","));

@@ -175,7 +175,7 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app("What overlapping communication with backward saves.\nExample: mpirun -n 2 overlap");
-  app.option("--batch-size", between(options.batch, 1, 65536), "samples of each rank");
+  app.option("--micro-batch", between(options.batch, 1, 65536), "samples of each rank");
   app.option("--layers", between(options.layers, 1, 100), "layers of 1 MiB, each a bucket");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

@@ -95,13 +95,13 @@ int main(int argc, char** argv) {
       "Example: online_attention --scores 1000,1001 --values 1,2");
   app.option("--scores", options.scores, "the query's product with each key");
   app.option("--values", options.values, "each key's value");
-  app.option("--tokens", options.tokens, "numbers of tokens whose memory is measured");
+  app.option("--context", options.tokens, "tokens of sequences whose memory is measured");
   return app.run(argc, argv, [&] {
     check(options.scores.size() == options.values.size() && !options.scores.empty(),
           "--scores and --values: expected the same number of each, found {} and {}", options.scores.size(),
           options.values.size());
     for (const std::int64_t n : options.tokens)
-      check(n >= 1 && n <= 4096, "--tokens: expected 1 to 4096, found {}", n);
+      check(n >= 1 && n <= 4096, "--context: expected 1 to 4096, found {}", n);
     show_one_query(options);
     show_memory(options.tokens);
   });

@@ -26,7 +26,7 @@ struct Options {
   std::vector<std::int64_t> widths = {784, 1024, 1024, 10};
   std::int64_t batch = 16, accumulate = 1;
   int steps = 5;
-  bool times = false;
+  bool time = false;
 };
 
 /// Operations of one name, over an update.
@@ -130,13 +130,13 @@ int main(int argc, char** argv) {
   app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a micro-batch");
   app.option("--accumulation", between(options.accumulate, 1, 4096), "micro-batches of an update");
   app.option("--steps", between(options.steps, 1, 1000), "steps to time");
-  app.option("--times", options.times, "also measure the time, and the machine's limits");
+  app.option("--time", options.time, "also measure the time, and the machine's limits");
   return app.run(argc, argv, [&] {
     check(options.widths.size() >= 2, "--mlp: expected at least 2 numbers, found {}", options.widths.size());
     for (const std::int64_t width : options.widths)
       check(width >= 1 && width <= 8192, "--mlp: expected 1 to 8192, found {}", width);
     const std::vector<Kinds> updates = updates_of(options);
     show_work(options, updates[0]);
-    if (options.times) show_times(updates);
+    if (options.time) show_times(updates);
   });
 }

@@ -74,8 +74,8 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "The order in which a loader hands out samples.\n"
-      "Example: sample_order --samples 9 --seed 3");
-  app.option("--samples", between(options.samples, 1, 1000), "samples of the dataset");
+      "Example: sample_order --dataset 9 --seed 3");
+  app.option("--dataset", between(options.samples, 1, 1000), "samples of the dataset");
   app.option("--batch-size", between(options.batch, 1, 1000), "samples of a batch, on all ranks together");
   app.option("--consumed", between(options.consumed, 0, 1000), "samples consumed before the run is resumed");
   app.option("--seed", options.seed, "seed of the shuffle");
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   return app.run(argc, argv, [&] {
     const auto& [samples, batch, consumed, seed, ranks] = options;
     check(batch % ranks == 0, "--batch-size must be a multiple of --ranks, found {} and {}", batch, ranks);
-    check(samples >= batch, "--samples: expected at least the batch, {}, found {}", batch, samples);
+    check(samples >= batch, "--dataset: expected at least the batch, {}, found {}", batch, samples);
     check(consumed <= samples, "--consumed: expected 0 to {}, found {}", samples, consumed);
     show(options);
   });

@@ -26,7 +26,7 @@ using namespace ringtape::lessons;
 
 struct Options {
   std::vector<double> x = {1, 2};
-  std::int64_t layers = 2, width = 64, heads = 4, tokens = 16, vocabulary = 96;
+  std::int64_t layers = 2, width = 64, heads = 4, context = 16, vocabulary = 96;
 };
 
 /// The layers by hand: y = B relu(A x), with A [4, 2] and B [2, 4].
@@ -82,14 +82,14 @@ Trained train(const Communicator& comm, const Options& options, const std::share
   shape.layers = options.layers;
   shape.width = options.width;
   shape.heads = options.heads;
-  shape.context = options.tokens;
+  shape.context = options.context;
   shape.vocabulary = options.vocabulary;
   GPT model(shape, layers);
   std::vector<std::int64_t> tokens;
-  for (std::int64_t i = 0; i < 2 * options.tokens; ++i) tokens.push_back(i * i % options.vocabulary);
-  const std::int64_t rows = 2 * options.tokens;
+  for (std::int64_t i = 0; i < 2 * options.context; ++i) tokens.push_back(i * i % options.vocabulary);
+  const std::int64_t rows = 2 * options.context;
   const CollectiveCounts start = comm.collectives();
-  Tensor logits = model(from_vector(tokens, {2, options.tokens}));
+  Tensor logits = model(from_vector(tokens, {2, options.context}));
   logits = view(logits, {rows, logits.size(2)});
   Trained result;
   result.logits = logits.shape();
@@ -128,7 +128,7 @@ void show_gpt(const std::shared_ptr<Communicator>& comm, const Options& options)
         "the loss or gradients differ from those of one rank");
   if (!prints(*comm)) return;
   fmt::print("\nA GPT of {} layers of {}, {} heads, {} tokens of vocabulary; 2 x {} tokens\n", options.layers,
-             options.width, options.heads, options.vocabulary, options.tokens);
+             options.width, options.heads, options.vocabulary, options.context);
   fmt::print("                            one rank   {} ranks\n", comm->size());
   const auto row = [](const char* what, const auto& a, const auto& b) {
     fmt::print("  {:<24}  {:>8}  {:>8}\n", what, a, b);
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   app.option("--layers", between(options.layers, 1, 100), "layers of the GPT");
   app.option("--width", between(options.width, 1, 4096), "width of the GPT");
   app.option("--heads", between(options.heads, 1, 64), "heads of the GPT");
-  app.option("--tokens", between(options.tokens, 1, 4096), "tokens of each of two sequences");
+  app.option("--context", between(options.context, 1, 4096), "tokens of each of two sequences");
   app.option("--vocabulary", between(options.vocabulary, 1, 1 << 20), "vocabulary of the GPT, in tokens");
   return app.run(argc, argv, [&] {
     check(options.x.size() == 2, "--x: expected two numbers, found {}", options.x.size());
