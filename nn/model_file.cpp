@@ -1,5 +1,6 @@
 #include "nn/model_file.h"
 
+#include "io/checksum.h"
 #include "nn/parameter_shard.h"
 
 namespace ringtape {
@@ -10,6 +11,15 @@ std::vector<NamedTensor> weights_of(Module& model) {
     weights.push_back({parameter.name, *parameter.tensor});
   }
   return weights;
+}
+
+std::uint32_t checksum_of(const std::vector<NamedParameter>& parameters) {
+  std::uint32_t checksum = 0;
+  for (const NamedParameter& parameter : parameters) {
+    const std::vector<float> values = parameter.tensor->to_vector<float>();
+    checksum = crc32(checksum, values.data(), values.size() * sizeof(float));
+  }
+  return checksum;
 }
 
 void save_model(Module& model, const std::filesystem::path& path) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -26,5 +27,8 @@ void load_model(Module& model, const std::filesystem::path& path, const Stages* 
 
 /// Names and tensors of the parameters, as files hold them. The tensors share memory with the model.
 std::vector<NamedTensor> weights_of(Module& model);
+
+/// CRC-32 of the values of these f32 parameters, in this order.
+std::uint32_t checksum_of(const std::vector<NamedParameter>& parameters);
 
 }  // namespace ringtape

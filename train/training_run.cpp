@@ -14,6 +14,7 @@
 #include "kernels/limits.h"
 #include "nn/compute_dtype.h"
 #include "nn/eval_scope.h"
+#include "nn/model_file.h"
 #include "nn/parameter_shard.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
@@ -328,7 +329,9 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   settings[Checkpointing::kWarmup] = warmup_text(length_.steps);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
   if (arena_->trained_elements() < arena_->parameter_elements()) {
-    settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of_frozen(*model_));
+    std::vector<NamedParameter> frozen = model_->named_parameters();
+    std::erase_if(frozen, [](const NamedParameter& each) { return each.tensor->requires_grad(); });
+    settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of(frozen));
   }
   settings["data"] =
       fmt::format("{} samples with the CRC-32 {:08x}", task_.train->size(), task_.train->checksum());

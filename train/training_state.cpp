@@ -8,7 +8,6 @@
 #include "dist/model_parts.h"
 #include "dist/optimizer_state.h"
 #include "dist/stage_parts.h"
-#include "io/checksum.h"
 #include "nn/model_file.h"
 
 namespace ringtape {
@@ -109,16 +108,6 @@ std::vector<NamedTensor> TrainingState::trained(const std::vector<NamedTensor>& 
     for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
   }
   return tensors;
-}
-
-std::uint32_t checksum_of_frozen(Module& model) {
-  std::uint32_t checksum = 0;
-  for (const NamedParameter& parameter : model.named_parameters()) {
-    if (parameter.tensor->requires_grad()) continue;
-    const std::vector<float> values = parameter.tensor->to_vector<float>();
-    checksum = crc32(checksum, values.data(), values.size() * sizeof(float));
-  }
-  return checksum;
 }
 
 }  // namespace ringtape

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -27,7 +26,7 @@ class TrainingState {
 
   /// The whole state on rank 0, under the names used in checkpoints. Shards of the optimizer state and parts
   /// of the model are gathered. Frozen parameters are left out: training does not change them, and a resumed
-  /// run must have made or loaded the same ones (checksum_of_frozen()).
+  /// run must have made or loaded the same ones (checksum_of()).
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
@@ -57,8 +56,5 @@ class TrainingState {
   const Mesh& mesh_;
   const Stages* stages_;
 };
-
-/// CRC-32 of the values of the frozen parameters, in the order of named_parameters().
-std::uint32_t checksum_of_frozen(Module& model);
 
 }  // namespace ringtape

@@ -18,9 +18,9 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "data/sampler.h"
-#include "io/checksum.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
+#include "nn/model_file.h"
 #include "nn/parameter_shard.h"
 
 namespace ringtape::gpt {
@@ -53,14 +53,6 @@ const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
                                         {"--dropout", "0.2"},
                                         {"--batch-size", "64"},
                                         {"--epochs", "20"}}}};
-
-std::uint32_t checksum_of(Module& model) {
-  std::uint32_t checksum = 0;
-  for (const NamedParameter& parameter : model.named_parameters()) {
-    checksum = crc32(checksum, parameter.tensor->raw(), parameter.tensor->bytes());
-  }
-  return checksum;
-}
 
 struct TrainCommand {
   TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
@@ -156,7 +148,7 @@ struct TrainCommand {
     task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
     if (!folder.empty()) {
       task.execution_settings["the weights of --model"] =
-          fmt::format("with the CRC-32 {:08x}", checksum_of(*loaded.model));
+          fmt::format("with the CRC-32 {:08x}", checksum_of(loaded.model->named_parameters()));
     }
     task.execution_settings["--save-model"] = save_model.empty() ? "(default)" : save_model;
     for (const auto& [flag, value] : {std::pair("--recompute", recompute),
