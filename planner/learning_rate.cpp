@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "planner/numbers.h"
+#include "train/option_list.h"
 #include "train/option_types.h"
 
 namespace ringtape::planner {
@@ -16,9 +17,11 @@ RatePlan plan_rate(const RateRequest& request) {
   const std::int64_t base_batch = request.schedule.base_batch;
   RatePlan plan;
   plan.request = request;
-  ScheduleOptions& schedule = plan.request.schedule;
+  const ScheduleOptions& schedule = request.schedule;
+  TrainerOptions run;
+  run.schedule = schedule;
+  check_options(run);
   check(base > 0 && std::isfinite(base), "the base rate must be above 0, found {}", base);
-  check_size("the base batch", base_batch);
   check_size("the batch", request.batch_size);
   check_size("the number of samples in the data", request.dataset);
   check(request.batch_size <= request.dataset, "the batch of {} is larger than the data of {}",
@@ -30,11 +33,9 @@ RatePlan plan_rate(const RateRequest& request) {
   plan.length = {.samples = request.dataset,
                  .steps_per_epoch = per_epoch,
                  .steps = updates_of(request.epochs, per_epoch)};
-  check_size("the number of epochs between two drops", schedule.step_epochs);
   product(schedule.step_epochs, per_epoch);  // throws where it is too large
   check(plan.length.steps <= kMostSteps, "the run has {} steps: expected at most {}", plan.length.steps,
         kMostSteps);
-  if (schedule.kind == ScheduleKind::one_cycle && !schedule.warmup) schedule.warmup = 0;
   plan.warmup = warmup_steps(schedule, request.batch_size, plan.length);
   plan.schedule = make_schedule(schedule, base, request.batch_size, plan.length);
   return plan;

@@ -26,9 +26,8 @@ struct RatePlan {
   Schedule schedule;
 };
 
-/// Throws Error for sizes and rates out of range, a batch larger than the data, a run of more than ten
-/// million updates, and a warm-up that is not shorter than the run. A one-cycle schedule has its own warm-up,
-/// so "auto" means none there.
+/// Throws Error as check_options() does for the schedule and warmup_steps() for the warm-up, for sizes and
+/// rates out of range, a batch larger than the data, and a run of more than ten million updates.
 RatePlan plan_rate(const RateRequest& request);
 
 /// The arithmetic, then the schedule as a table and as a chart.

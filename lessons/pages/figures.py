@@ -614,7 +614,7 @@ FIGURES = {
     "memory": (memory, "A GPU's memory for GPT-2 with Adam and bf16", f"{BIN}/plan memory {GPT2} --micro-batch 16 --ranks 8"),
     "memory-over-time": (memory_over_time, "Live memory over an update of four micro-batches of 4 sequences", f"{BIN}/gpt {GPT} --report run.html"),
     "schedule": (schedule, "Rate 3.2, for a batch of 8,192, over 90 epochs",
-                 f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --schedule cosine"),
+                 f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --warmup auto --schedule cosine"),
     "losses": (losses, "The loss in the four runs of 4,096, seed 0", f"{BIN}/mnist --hidden 64 --epochs 4 --batch-size 4096 --lr 0.001 --metrics run.jsonl"),
     "searched": (searched, "The test error at each rate, with the best of its schedules and warm-ups", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-11.csv"),
     "biases": (biases, "The test error at each rate of LARS, with the best of its schedules and warm-ups",

@@ -513,7 +513,7 @@ cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
 refuse "--lr: found none, expected one" "${rate[@]}" --batch-size 8192
-refuse "--lr: expected a number from 1e-30 to 1e+30, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
+refuse "--lr: expected a number from 0 to 1.797693e+308, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
 refuse "found '-1'" "${rate[@]}" --batch-size 8192 --lr=-1
 refuse "--batch-size" "${rate[@]}" --batch-size 0 --lr 0.1
 refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --lr 0.1
@@ -522,14 +522,15 @@ refuse "--warmup" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup=-1
 refuse "expected at most 10000000" "${rate[@]}" --batch-size 1 --lr 0.1
 refuse "--schedule" "${rate[@]}" --batch-size 8192 --lr 0.1 --schedule square
 refuse "--power 3 has no effect: expected --schedule polynomial with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --power 3
-accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling none
+refuse "--base-batch 256 has no effect: expected --lr-scaling with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --base-batch 256
+accept "${rate[@]}" --batch-size 8192 --lr 0.1
 accept plan lr --help
-accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear --base-batch 256 --warmup auto
 cp "$work/out" shown
 expect "linear: 3.2" grep -q '= 0.1 x 32 = 3.2  <- taken$' shown
 expect "square root: 0.566" grep -q '= 0.1 x sqrt(32) = 0.565685$' shown
 expect "782 steps of warm-up" grep -q '0.3125 x 1,281,167 / 512 = 781.962, rounded up to 782 steps$' shown
-accept plan lr --lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1
+accept plan lr --lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1 --warmup auto
 cp "$work/out" shown
 expect "no more than a quarter of the run" grep -q '/ 512 = 5960.46, rounded up to 5,961 steps, capped at 19,074 / 4 = 4,768$' shown
 accept plan lr --lr 0.1 --batch-size 8192 --dataset 1281167 --epochs 2.5
