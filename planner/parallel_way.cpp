@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/divisors.h"
+#include "core/error.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/traffic.h"
 #include "nn/memory_estimate.h"
@@ -273,6 +274,14 @@ std::vector<std::int64_t> numbers_of_chunks(const ParallelRequest& request, std:
 
 bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh) {
   return request.model.context / mesh.context % mesh.tensor == 0;
+}
+
+void check_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
+                       const std::optional<std::int64_t>& stages, std::int64_t chunks) {
+  check(!sequence || tensor != 1,
+        "--sequence-parallel has no effect: expected --tensor-parallel above 1 with it, found 1");
+  check(chunks == 1 || stages != 1,
+        "--pipeline-chunks {} has no effect: expected --pipeline-parallel above 1 with it, found 1", chunks);
 }
 
 std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh) {

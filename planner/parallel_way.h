@@ -89,6 +89,11 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 /// the group of data x context ranks, group_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
+/// Throws Error for sequence parallelism of one tensor rank and for several chunks of one stage: they have no
+/// effect. None: a size that is searched.
+void check_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
+                       const std::optional<std::int64_t>& stages, std::int64_t chunks);
+
 /// Why a mesh is not possible with these ranks, heads, layers, nodes and fixed values; empty if it is
 /// possible.
 std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh);

@@ -1,6 +1,7 @@
 #include "planner/scale.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,6 +107,8 @@ void check_communication(const ScaleRequest& request) {
   check_size("a bucket's bytes", request.bucket);
   check_size("a segment's bytes", request.segment);
   check(request.zero >= 0 && request.zero <= 3, "ZeRO has stages 0 to 3, found {}", request.zero);
+  check(!request.every_micro_batch || request.accumulation > 1 || request.global_batch,
+        "--sync-each-micro-batch has no effect: expected --accumulation above 1 or --batch-size with it");
 }
 
 void check_disturbances(const ScaleRequest& request) {
@@ -128,6 +131,7 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
         request.mesh->way.mesh.pipeline, nearest_multiple(ranks, of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
+  check_have_effect(mesh.way.mesh.tensor, mesh.way.sequence, mesh.way.mesh.pipeline, mesh.way.chunks);
   const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
   check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,
         "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
@@ -418,6 +422,15 @@ ScalePlan plan_scale(const ScaleRequest& request) {
         fmt::format("{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
                     grouped(idle, "number"), grouped(*request.global_batch),
                     grouped(plan.most / model_ranks(request)), request.micro_batch));
+  }
+  std::vector<std::string> rounded;
+  for (const ScalePoint& point : plan.asked.points) {
+    if (point.global_batch == request.global_batch.value_or(point.global_batch)) continue;
+    rounded.push_back(fmt::format("{} on {}", grouped(point.global_batch), grouped(point.ranks, "rank")));
+  }
+  if (!rounded.empty()) {
+    plan.notes.push_back(fmt::format("the batch of {} is rounded up to whole micro-batches of all ranks: {}",
+                                     grouped(*request.global_batch), fmt::join(rounded, ", ")));
   }
   if (request.jitter.variation > 0) {
     plan.notes.push_back("the other buckets and algorithms are simulated without jitter");

@@ -53,15 +53,19 @@ void add_flags(CommandLine& app, Options& options) {
           .type_name("INT,INT,...")
           .excludes(state);
   options.transformer.add(app).excludes(state).excludes(mlp);
-  app.option("--estimate", options.estimate, "compute the memory by formula without running").excludes(state);
+  const Flag estimate =
+      app.option("--estimate", options.estimate, "compute the memory by formula without running")
+          .excludes(state);
   app.option("--recompute", between(options.model.recompute, 0, kLargestSize),
              "keep only the input of each segment of this many layers or blocks; 0: keep everything")
       .excludes(state);
 
   app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
-             "with the defaults of the training programs");
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
-  app.option("--device", options.device, "auto, cpu, cuda or cuda:N");
+             "with the defaults of the training programs")
+      .excludes(state);
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16")
+      .excludes(state);
+  app.option("--device", options.device, "auto, cpu, cuda or cuda:N").excludes(state).excludes(estimate);
   app.group("Output");
   add_json_flag(app, options.json);
 }

@@ -88,7 +88,8 @@ void add_training_flags(CommandLine& app, Options& options) {
              "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");
   Flag inference = app.option("--inference", options.request.inference, "only a forward pass");
   for (const char* of_training :
-       {"--trained-layers", "--trained-share", "--recompute", "--recompute-granularity", "--f32-gradients"}) {
+       {"--trained-layers", "--trained-share", "--recompute", "--recompute-granularity", "--f32-gradients",
+        "--optimizer", "--momentum"}) {
     inference.excludes(app[of_training]);
   }
   app.group("Output");

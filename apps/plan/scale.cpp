@@ -130,12 +130,12 @@ void add_communication_flags(CommandLine& app, Options& options) {
 void add_disturbance_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Stragglers and failures");
-  app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
-             "standard deviation of a rank's compute time, relative to the mean, 0 to 1");
-  app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential");
+  const Flag jitter = app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
+                                 "standard deviation of a rank's compute time, relative to the mean, 0 to 1");
+  app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential").needs(jitter);
   app.option("--steps", between(request.steps, 1, 10'000),
              "number of simulated steps, of which the mean is taken");
-  app.option("--seed", request.jitter.seed, "seed of the jitter");
+  app.option("--seed", request.jitter.seed, "seed of the jitter").needs(jitter);
 
   Flag failures = app.option("--mtbf-hours", between(request.rank_mtbf_hours, 1, 1e9),
                              "mean time between failures of one rank, in hours [never]")

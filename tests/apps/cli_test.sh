@@ -495,6 +495,7 @@ refuse "--zero" plan memory --parameters 1000 --zero 4
 refuse "too large" plan memory --mlp 1000000000000,1000000000000
 refuse "--trained-share: expected a number from 0 to 1, found 'nan'" plan memory --parameters 1000 --trained-share nan
 refuse "cannot be used with --inference" plan memory --mlp 7,1 --inference --recompute 2
+refuse "--optimizer cannot be used with --inference" plan memory --mlp 7,1 --inference --optimizer sgd
 refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute 7
 refuse "--recompute 2 has no effect: expected --mlp or --attention tiled with it" plan memory --parameters 1000 --recompute 2
 refuse "--recompute-granularity and --trained-share are for --attention plain; tiled has --recompute" plan memory --layers 2 --width 8 --heads 2 --context 8 --vocabulary 9 --attention tiled --recompute-granularity full
@@ -513,7 +514,7 @@ cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
 refuse "--lr: found none, expected one" "${rate[@]}" --batch-size 8192
-refuse "--lr: expected a number from 0 to 1.797693e+308, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
+refuse "--lr: expected a finite number of at least 0, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
 refuse "found '-1'" "${rate[@]}" --batch-size 8192 --lr=-1
 refuse "--batch-size" "${rate[@]}" --batch-size 0 --lr 0.1
 refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --lr 0.1
@@ -553,7 +554,11 @@ refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
 refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
 refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
-refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
+refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter 0.1 --jitter-shape uniform
+refuse "--jitter-shape: expected --jitter with it, found none" "${scale[@]}" --jitter-shape exponential
+refuse "--sync-each-micro-batch has no effect: expected --accumulation above 1 or --batch-size with it" "${scale[@]}" --sync-each-micro-batch
+refuse "--sequence-parallel has no effect: expected --tensor-parallel above 1 with it" "${layers[@]}" --tensor-parallel 1 --sequence-parallel
+refuse "--pipeline-chunks 2 has no effect: expected --pipeline-parallel above 1 with it" "${layers[@]}" --pipeline-parallel 1 --pipeline-chunks 2
 refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
 refuse "--forward-ms: expected --backward-ms with it" "${scale[@]}" --forward-ms 3
 refuse "--mtbf-hours: expected --checkpoint-seconds with it" "${scale[@]}" --mtbf-hours 1000
@@ -600,6 +605,9 @@ refuse "--memory: expected a whole number with a unit" plan parallel "${gpt[@]}"
 refuse "16 tensor ranks do not divide 8 heads, the nearest that divides both them and the ranks is 8" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 16
 refuse "micro-batches of 3 do not divide the 4 samples of a rank, the nearest that do are of 2" plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --tensor-parallel 1 --context-parallel 1 --pipeline-parallel 1 --micro-batch 3
 refuse "--compress cannot be used with --zero 1: expected one of them" plan parallel "${gpt[@]}" --ranks 16 --compress bf16 --zero 1
+refuse "--no-reshard has no effect: expected --zero 3 with it, found --zero 2" plan parallel "${gpt[@]}" --ranks 16 --zero 2 --no-reshard
+refuse "--sequence-parallel has no effect: expected --tensor-parallel above 1 with it" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 1 --sequence-parallel
+refuse "--pipeline-chunks 2 has no effect: expected --pipeline-parallel above 1 with it" plan parallel "${gpt[@]}" --ranks 16 --pipeline-parallel 1 --pipeline-chunks 2
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
 expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
@@ -613,6 +621,9 @@ expect "a number of ranks given twice appears once" [ "$(grep -c '"ranks":' show
 accept "${scale[@]}" --ranks-per-node 6 --max-ranks 100
 cp "$work/out" shown
 expect "whole nodes" grep -qE '^ +96 ' shown
+accept "${scale[@]}" --batch-size 30 --ranks 1,8
+cp "$work/out" shown
+expect "a rounded batch" grep -qxF 'note: the batch of 30 is rounded up to whole micro-batches of all ranks: 32 on 1 rank, 32 on 8 ranks' shown
 rm shown scale.svg
 
 refuse "--batch-size: found none, expected one" plan fit
@@ -620,6 +631,8 @@ refuse "which model?" plan fit --batch-size 8
 refuse "expected a whole number with a unit, such as 1500MB, found '-5'" plan fit --batch-size 8 --memory=-5 --state 1GB --sample 1MB
 refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memory 16 --state 1GB --sample 1MB
 refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
+refuse "--state cannot be used with --optimizer" plan fit --batch-size 8 --memory 1GB --state 1GB --sample 1MB --optimizer sgd
+refuse "--estimate cannot be used with --device" plan fit --batch-size 8 --memory 1GB --mlp 784,10 --estimate --device cpu
 refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
 refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu

@@ -156,8 +156,10 @@ TEST_CASE("a global batch is divided by the ranks", "[planner]") {
   CHECK(point_at(plan, 8).global_batch == 256);
   CHECK(point_at(plan, 56).accumulation == 2);
   CHECK(point_at(plan, 1).efficiency == Approx(1));
-  REQUIRE(plan.notes.size() == 1);
+  REQUIRE(plan.notes.size() == 2);
   CHECK_THAT(plan.notes[0], ContainsSubstring("63 micro-batches of 4"));
+  CHECK_THAT(plan.notes[1], ContainsSubstring("250 is rounded up"));
+  CHECK_THAT(plan.notes[1], ContainsSubstring("252 on 1 rank, 256 on 8 ranks, 448 on 56 ranks"));
   request.ranks = {64};
   CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring("250 samples have no work"));
 }
