@@ -4,12 +4,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/quote.h"
+#include "io/parse.h"
 
 namespace ringtape {
 
@@ -23,10 +26,9 @@ void check_address(const std::string& variable, const std::string& address) {
   const std::string host = address.substr(0, colon);
   const bool is_in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const bool is_host = is_in_brackets || (!host.empty() && host.find_first_of("[]:") == std::string::npos);
-  int port = 0;
-  const char* const end = address.data() + address.size();
-  const auto [stop, error] = std::from_chars(std::min(address.data() + colon + 1, end), end, port);
-  check(is_host && error == std::errc() && stop == end && port >= 1 && port <= 65535,
+  const std::int64_t port =
+      parse_int64(std::string_view(address).substr(std::min(colon + 1, address.size()))).value_or(0);
+  check(is_host && port >= 1 && port <= 65535,
         "{} is {}, expected HOST:PORT, or [ADDRESS]:PORT for an IPv6 address", variable, quote(address));
 }
 

@@ -1,7 +1,7 @@
 #include "dist/rank_environment.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/quote.h"
+#include "io/parse.h"
 
 extern char** environ;
 
@@ -39,12 +40,10 @@ class Variables {
   /// A number from `low` to `high`.
   int number(const std::string& name, int low, int high) {
     const std::string word = text(name);
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    const bool is_number = error == std::errc() && end == word.data() + word.size();
-    check(is_number && value >= low && value <= high, "{}: {} is {}, expected a number from {} to {}",
+    const std::optional<std::int64_t> value = parse_int64(word);
+    check(value && *value >= low && *value <= high, "{}: {} is {}, expected a number from {} to {}",
           name_of(launcher_), name, quote(word), low, high);
-    return value;
+    return static_cast<int>(*value);
   }
 
   /// The number in the first of `names` that is set, else `otherwise`.

@@ -1,22 +1,20 @@
 #include "dist/slow_link.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
 #include "core/error.h"
 #include "core/quote.h"
 #include "dist/traffic.h"
+#include "io/parse.h"
 
 namespace ringtape {
 namespace {
 
 /// The number in `text`; NaN if it is not a number.
 double number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+  return parse_double(text).value_or(std::nan(""));
 }
 
 }  // namespace
