@@ -179,6 +179,15 @@ class Communicator {
   CollectiveCounts counts_{};
 };
 
+/// The sum of a number over the ranks of `comm`, on each of them; all must call it. On CUDA the host waits.
+template <class T>
+T sum_over_ranks(Communicator& comm, T own) {
+  if (comm.size() == 1) return own;
+  const Tensor sum = from_vector(std::vector<T>{own}, {1}, comm.device());
+  comm.all_reduce(sum, ReduceOp::sum).wait();
+  return sum.to_vector<T>()[0];
+}
+
 /// A function that reduces a tensor in place over the ranks of `comm`.
 std::function<void(const Tensor&)> all_reduce_over(std::shared_ptr<Communicator> comm, ReduceOp op);
 

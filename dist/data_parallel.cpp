@@ -191,11 +191,7 @@ void DataParallel::sync_unused_parameters(bool failed) {
 }
 
 std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> comm) {
-  return [comm = std::move(comm)](std::int64_t own) {
-    const Tensor count = copy_to(from_vector(std::vector<std::int64_t>{own}, {1}), comm->device());
-    comm->all_reduce(count, ReduceOp::sum).wait();
-    return count.to_vector<std::int64_t>()[0];
-  };
+  return [comm = std::move(comm)](std::int64_t own) { return sum_over_ranks(*comm, own); };
 }
 
 }  // namespace ringtape

@@ -145,7 +145,7 @@ class DataParallel {
   std::vector<std::uint8_t> is_reduced_;  // of each chunk: no gradient has changed since its last round
 };
 
-/// Adds up a count over the ranks, for AccumulationWindow. On CUDA the host waits for it.
+/// sum_over_ranks() of a count, for AccumulationWindow.
 std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> comm);
 
 }  // namespace ringtape

@@ -14,17 +14,6 @@
 #include "train/model_input.h"
 
 namespace ringtape {
-namespace {
-
-template <class T>
-T sum_over_ranks(T value, Communicator& comm) {
-  if (comm.size() == 1) return value;
-  const Tensor sum = copy_to(from_vector(std::vector<T>{value}, {1}), comm.device());
-  comm.all_reduce(sum, ReduceOp::sum).wait();
-  return sum.to_vector<T>()[0];
-}
-
-}  // namespace
 
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
                           const Mesh& mesh, Pipeline* pipeline) {
@@ -52,13 +41,13 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
     loss += result.loss.item();
     if (task.counts_correct) correct += static_cast<std::int64_t>(result.correct.item());
   }
-  loss = sum_over_ranks(static_cast<float>(loss), comm);
-  correct = sum_over_ranks(correct, comm);
+  loss = sum_over_ranks(comm, static_cast<float>(loss));
+  correct = sum_over_ranks(comm, correct);
   if (pipeline != nullptr) {
-    loss = sum_over_ranks(static_cast<float>(loss), pipeline->comm());
-    correct = sum_over_ranks(correct, pipeline->comm());
+    loss = sum_over_ranks(pipeline->comm(), static_cast<float>(loss));
+    correct = sum_over_ranks(pipeline->comm(), correct);
   }
-  const auto targets = static_cast<double>(sum_over_ranks(counted, comm));
+  const auto targets = static_cast<double>(sum_over_ranks(comm, counted));
   return {without_nan_sign(loss / targets),
           task.counts_correct ? static_cast<double>(correct) / targets : std::nan("")};
 }

@@ -53,7 +53,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
                  .overlap = !options.distribution.no_overlap,
                  .allow_unused = false,
                  .hook = make_comm_hook(options.distribution, arena, comm_->size())}),
-      window_(comm_->size(), comm_->size() == 1 ? nullptr : sum_over(comm_)) {}
+      window_(comm_->size(), sum_over(comm_)) {}
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
   samples_ = samples;
