@@ -121,15 +121,12 @@ MpiThread::~MpiThread() {
 
 Work MpiThread::submit(MpiJob job) {
   auto state = std::make_shared<State>(waiting_);
-  const std::uint64_t watched = watchdog_.begin(job.rank_name, job.call, job.timeout, job.hint);
+  Watchdog::Watch watch = watchdog_.begin(job.rank_name, job.call, job.timeout, job.hint);
   {
     const std::lock_guard lock(mutex_);
-    if (error_) {
-      watchdog_.end(watched);
-      std::rethrow_exception(error_);
-    }
-    if (!queue_.empty()) watchdog_.hold(watched);
-    queue_.push_back({.job = std::move(job), .state = state, .watched = watched, .requests = {}});
+    if (error_) std::rethrow_exception(error_);
+    if (!queue_.empty()) watch.hold();
+    queue_.push_back({.job = std::move(job), .state = state, .watch = std::move(watch), .requests = {}});
   }
   changed_.notify_one();
   return Work(state);
@@ -186,7 +183,7 @@ void MpiThread::loop() {
 /// The ranks synchronize before MPI_Finalize: MPI_Finalize synchronizes through the launcher, and Open MPI's
 /// mpirun can crash or hang when a rank ends with an error while another waits there.
 void MpiThread::end_mpi() {
-  const std::uint64_t watched = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
+  const auto watch = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
   MPI_Request request = MPI_REQUEST_NULL;
   int all_are_here = 0;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -195,7 +192,6 @@ void MpiThread::end_mpi() {
     std::this_thread::sleep_for(patience.next(true));
   }
   MPI_Finalize();
-  watchdog_.end(watched);
 }
 
 bool MpiThread::may_start(const MpiJob& job) const {
@@ -217,7 +213,7 @@ bool MpiThread::take_next() {
     queue_.pop_front();
   }
   Running& running = running_.back();
-  watchdog_.restart(running.watched);
+  running.watch.restart();
   running.job.start(running.requests);
   begin_to_move(running);
   return true;
@@ -293,7 +289,6 @@ bool MpiThread::test_running() {
     }
     if (running.job.finish) running.job.finish();
     record_span(running);
-    watchdog_.end(running.watched);
     const std::shared_ptr<State> state = std::move(running.state);
     entry = running_.erase(entry);  // first, so that its tensors are released before wait() returns
     state->set_done();
@@ -309,7 +304,7 @@ void MpiThread::fail_all(std::exception_ptr error) {
   queue_.clear();
   // The jobs stay where they are: MPI may still write to their tensors.
   for (Running& running : running_) {
-    watchdog_.end(running.watched);
+    running.watch.end();
     running.state->set_done(error);
   }
 }

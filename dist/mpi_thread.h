@@ -78,7 +78,7 @@ class MpiThread {
   struct Running {
     MpiJob job;
     std::shared_ptr<State> state;
-    std::uint64_t watched;
+    Watchdog::Watch watch;
     std::vector<MPI_Request> requests;
     Clock::time_point began{};       // start of the data transfer
     Clock::time_point arrives_at{};  // on a slow link

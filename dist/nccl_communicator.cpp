@@ -114,10 +114,9 @@ ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int
   Call call;
   call.operation = Operation::connect;
   RINGTAPE_CUDA(cudaSetDevice(device.index));
-  const std::uint64_t watched = monitor.watchdog().begin(monitor.rank_name(), call, timeout);
+  const auto watch = monitor.watchdog().begin(monitor.rank_name(), call, timeout);
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommInitRank(&comm, size, id, rank));
-  monitor.watchdog().end(watched);
   return comm;
 }
 
@@ -185,17 +184,16 @@ NcclCommunicator::~NcclCommunicator() {
   }
   Call call;
   call.operation = Operation::disconnect;
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
+  const auto watch = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
   cudaStreamSynchronize(native(stream_));
   monitor_->stop();
   ncclCommDestroy(comm_);
-  monitor_->watchdog().end(watched);
 }
 
 template <class Start>
 Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout,
                                const Start& start) {
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout);
+  Watchdog::Watch watch = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout);
   const Stream current = Stream::current(device());  // sets the GPU, so it comes before the events
   const auto operation = std::make_shared<NcclOperation>();
   operation->ready.record(current);
@@ -203,7 +201,7 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
   start();
   operation->tensors = std::move(tensors);
   operation->done.record(stream_);
-  monitor_->add(comm_, call, watched, operation);
+  monitor_->add(comm_, call, std::move(watch), operation);
   return Work(std::make_shared<OperationState>(operation, current));
 }
 
@@ -305,11 +303,10 @@ void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
+  const auto watch = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
   stream_.synchronize();  // NCCL forbids operations under way on the communicator that is split
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
-  monitor_->watchdog().end(watched);
   if (comm == nullptr) return nullptr;
   int new_rank = 0, new_size = 0;
   RINGTAPE_NCCL(ncclCommUserRank(comm, &new_rank));

@@ -28,12 +28,12 @@ void NcclMonitor::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void NcclMonitor::add(ncclComm* comm, const Call& call, std::uint64_t watched,
+void NcclMonitor::add(ncclComm* comm, const Call& call, Watchdog::Watch watch,
                       std::shared_ptr<NcclOperation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    watchdog_.hold(watched);
-    pending_.push_back({comm, call, watched, std::move(operation)});
+    watch.hold();
+    pending_.push_back({comm, call, std::move(watch), std::move(operation)});
   }
   changed_.notify_one();
 }
@@ -46,14 +46,13 @@ void NcclMonitor::loop() {
       changed_.wait(lock, [this] { return stopped_ || !pending_.empty(); });
       if (stopped_) return;
       while (!pending_.empty() && pending_.front().operation->done.is_done()) {
-        watchdog_.end(pending_.front().watched);
         pending_.pop_front();
       }
       if (pending_.empty()) continue;
       Pending& oldest = pending_.front();
       if (!oldest.has_begun && oldest.operation->ready.is_done()) {
         oldest.has_begun = true;
-        watchdog_.restart(oldest.watched);
+        oldest.watch.restart();
       }
       ncclResult_t error = ncclSuccess;
       RINGTAPE_NCCL(ncclCommGetAsyncError(oldest.comm, &error));

@@ -41,14 +41,14 @@ class NcclMonitor {
 
   const std::string& rank_name() const { return rank_name_; }
   Watchdog& watchdog() { return watchdog_; }
-  /// Monitors an operation that has been queued. `watched`: its id in watchdog().
-  void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclOperation> operation);
+  /// Monitors an operation that has been queued. `watch`: of watchdog().
+  void add(ncclComm* comm, const Call& call, Watchdog::Watch watch, std::shared_ptr<NcclOperation> operation);
 
  private:
   struct Pending {
     ncclComm* comm;
     Call call;
-    std::uint64_t watched;
+    Watchdog::Watch watch;
     std::shared_ptr<NcclOperation> operation;
     bool has_begun = false;
   };

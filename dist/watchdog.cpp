@@ -36,33 +36,35 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-std::uint64_t Watchdog::begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint) {
+Watchdog::Watch Watchdog::begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_++;
   watched_.emplace(id, Watched{std::move(rank_name), call, timeout, deadline, std::move(hint)});
   // With equal timeouts this wakes the thread once a timeout, not once an operation.
   if (deadline < wakes_at_) changed_.notify_one();
-  return id;
+  return Watch(*this, id);
 }
 
-void Watchdog::hold(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = watched_.find(id); found != watched_.end())
-    found->second.deadline = Clock::time_point::max();
+void Watchdog::Watch::hold() {
+  if (watchdog_ == nullptr) return;
+  const std::lock_guard lock(watchdog_->mutex_);
+  watchdog_->watched_.at(id_).deadline = Clock::time_point::max();
 }
 
-void Watchdog::restart(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  const auto found = watched_.find(id);
-  if (found == watched_.end()) return;
-  found->second.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(found->second.timeout);
-  if (found->second.deadline < wakes_at_) changed_.notify_one();
+void Watchdog::Watch::restart() {
+  if (watchdog_ == nullptr) return;
+  const std::lock_guard lock(watchdog_->mutex_);
+  Watched& watched = watchdog_->watched_.at(id_);
+  watched.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(watched.timeout);
+  if (watched.deadline < watchdog_->wakes_at_) watchdog_->changed_.notify_one();
 }
 
-void Watchdog::end(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  watched_.erase(id);
+void Watchdog::Watch::end() {
+  Watchdog* const watchdog = std::exchange(watchdog_, nullptr);
+  if (watchdog == nullptr) return;
+  const std::lock_guard lock(watchdog->mutex_);
+  watchdog->watched_.erase(id_);
 }
 
 void Watchdog::watch() {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "dist/call.h"
 #include "dist/communicator.h"
@@ -27,20 +28,37 @@ class Watchdog {
   /// Returns the end of the message about a late operation; called by the watchdog's thread.
   using Hint = std::function<std::string()>;
 
+  /// An operation that is watched, until end() or the destructor: also if an exception ends it. The watchdog
+  /// must outlive it.
+  class [[nodiscard]] Watch {
+   public:
+    Watch(Watch&& other) noexcept : watchdog_(std::exchange(other.watchdog_, nullptr)), id_(other.id_) {}
+    ~Watch() { end(); }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+    /// The operation waits for one before it: it has no deadline until restart().
+    void hold();
+    /// The operation begins only now: its deadline is `timeout` from here.
+    void restart();
+    /// The operation is complete, or has failed.
+    void end();
+
+   private:
+    friend class Watchdog;
+    Watch(Watchdog& watchdog, std::uint64_t id) : watchdog_(&watchdog), id_(id) {}
+
+    Watchdog* watchdog_;  // null once it has ended, or was moved from
+    std::uint64_t id_;
+  };
+
   Watchdog();
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for the functions
-  /// below.
-  std::uint64_t begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
-  /// The operation waits for one before it: it has no deadline until restart().
-  void hold(std::uint64_t id);
-  /// The operation begins only now: its deadline is `timeout` from here.
-  void restart(std::uint64_t id);
-  /// The operation is complete.
-  void end(std::uint64_t id);
+  /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4").
+  Watch begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
 
  private:
   struct Watched {

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
 
@@ -12,9 +13,9 @@ TEST_CASE("watchdog: an operation that is held has no deadline until it is resta
   call.operation = Operation::all_reduce;
   const Ending late = run_in_child([&] {
     Watchdog watchdog;
-    const std::uint64_t id = watchdog.begin("rank 0 of 2", call, Seconds(0.2));
-    watchdog.hold(id);
-    watchdog.restart(id);
+    Watchdog::Watch watch = watchdog.begin("rank 0 of 2", call, Seconds(0.2));
+    watch.hold();
+    watch.restart();
     std::this_thread::sleep_for(Seconds(60));  // the watchdog ends the process long before
   });
   CHECK_FALSE(late.by_signal);
@@ -22,15 +23,21 @@ TEST_CASE("watchdog: an operation that is held has no deadline until it is resta
   CHECK_THAT(late.text, ContainsSubstring("error: rank 0 of 2: all_reduce #0") &&
                             ContainsSubstring("did not finish within 0.2 s: a rank is dead, hangs, or"));
 
-  // Nor is one that has ended watched any more.
+  // Nor is one that has ended, or that an exception has ended, watched any more.
   const Ending in_time = run_in_child([&] {
     Watchdog watchdog;
-    const std::uint64_t held = watchdog.begin("held", call, Seconds(1));
-    watchdog.hold(held);
-    const std::uint64_t ended = watchdog.begin("ended", call, Seconds(1));
-    watchdog.hold(ended);
-    watchdog.end(ended);
-    watchdog.restart(ended);
+    Watchdog::Watch held = watchdog.begin("held", call, Seconds(1));
+    held.hold();
+    Watchdog::Watch ended = watchdog.begin("ended", call, Seconds(1));
+    ended.hold();
+    ended.end();
+    ended.restart();
+    try {
+      const Watchdog::Watch failed = watchdog.begin("failed", call, Seconds(1));
+      throw Error("the operation fails");
+    } catch (const Error&) {
+      // Its watch has ended with it.
+    }
     std::this_thread::sleep_for(Seconds(1.5));
   });
   CHECK_FALSE(in_time.by_signal);
