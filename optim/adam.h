@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/adam.h"
 #include "optim/optimizer.h"
 
 namespace ringtape {

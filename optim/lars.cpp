@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/stream.h"
+#include "kernels/lars.h"
 
 namespace ringtape {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/lars.h"
 #include "optim/optimizer.h"
 
 namespace ringtape {

@@ -5,6 +5,7 @@
 #include "autograd/creation.h"
 #include "core/error.h"
 #include "core/stream.h"
+#include "kernels/sgd.h"
 
 namespace ringtape {
 
