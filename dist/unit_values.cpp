@@ -48,11 +48,11 @@ void UnitValues::shard_values_of_first() {
     arena_.set_unit(unit, {}, {});
   }
   arena_.bump_versions();
-  const Tensor& copies = arena_.low_precision();
-  if (!copies.defined()) return;
-  cast(Stream::current(arena_.device()), DType::f32, arena_.values().raw(), copies.dtype(), copies.raw(),
-       copies.elements(), false);
-  arena_.mark_copies_current();
+  const Tensor& low_precision = arena_.low_precision();
+  if (!low_precision.defined()) return;
+  cast(Stream::current(arena_.device()), DType::f32, arena_.values().raw(), low_precision.dtype(),
+       low_precision.raw(), low_precision.elements(), false);
+  arena_.mark_low_precision_current();
 }
 
 void UnitValues::add_forward_hooks() {
@@ -141,7 +141,7 @@ void UnitValues::start_gather(std::size_t unit) {
 
 bool UnitValues::is_in_memory(std::size_t unit) const {
   const ParameterUnit& held = arena_.units()[unit];
-  return held.values.defined() || held.copies.defined();
+  return held.values.defined() || held.low_precision.defined();
 }
 
 /// The version of the unit's first parameter: a change of the values changes the versions of all parameters.

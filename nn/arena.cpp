@@ -101,7 +101,7 @@ void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> train
                         .is_of_all = unit.is_of_all,
                         .chunk = unit.chunk,
                         .values = {},
-                        .copies = {}});
+                        .low_precision = {}});
     }
   }
   if (!is_sharded()) return;
@@ -141,11 +141,12 @@ std::vector<ParameterArena::Buffer> ParameterArena::make_buffers(std::int64_t to
     const std::int64_t first = buffers.empty() ? 0 : buffers.back().end;
     const bool is_unit = !has_all_values() && buffers.size() < buckets_.size();
     const Device place = is_unit ? Device() : device;
-    buffers.push_back(
-        {.first = first,
-         .end = end,
-         .values = zeros({end - first}, DType::f32, place),
-         .copies = compute_dtype == DType::f32 ? Tensor() : empty({end - first}, compute_dtype, place)});
+    buffers.push_back({.first = first,
+                       .end = end,
+                       .values = zeros({end - first}, DType::f32, place),
+                       .low_precision = compute_dtype == DType::f32
+                                            ? Tensor()
+                                            : empty({end - first}, compute_dtype, place)});
   }
   return buffers;
 }
@@ -179,14 +180,14 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
       trained_elements_ += tensor.elements();
     }
     moved.autograd->low_precision =
-        buffer->copies.defined() ? part_of(buffer->copies, offset, tensor.shape()) : Tensor();
+        buffer->low_precision.defined() ? part_of(buffer->low_precision, offset, tensor.shape()) : Tensor();
     moved.autograd->low_precision_version = moved.storage()->version;
     tensor = moved;
   }
   for (const Buffer& each : buffers) {
-    if (!each.copies.defined()) continue;
+    if (!each.low_precision.defined()) continue;
     cast(Stream::current(each.values.device()), DType::f32, each.values.raw(), compute_dtype,
-         each.copies.raw(), each.values.elements(), false);
+         each.low_precision.raw(), each.values.elements(), false);
   }
 }
 
@@ -196,7 +197,7 @@ void ParameterArena::make_flat_tensors(const std::vector<Buffer>& buffers, Devic
   gradients_ = zeros_of(MemoryCategory::gradients, sharding_.stage >= 2 ? shard_size() : size_, device);
   if (has_all_values()) {
     values_ = buffers[0].values.alias({size_});
-    if (buffers[0].copies.defined()) low_precision_ = buffers[0].copies.alias({size_});
+    if (buffers[0].low_precision.defined()) low_precision_ = buffers[0].low_precision.alias({size_});
     return;
   }
   values_ = zeros_of(MemoryCategory::parameters, shard_size(), device);
@@ -204,13 +205,13 @@ void ParameterArena::make_flat_tensors(const std::vector<Buffer>& buffers, Devic
   if (compute_dtype != DType::f32) low_precision_ = empty({shard_size()}, compute_dtype, device);
   for (std::size_t i = 0; i < units_.size(); ++i) {
     units_[i].values = buffers[i].values;
-    units_[i].copies = buffers[i].copies;
+    units_[i].low_precision = buffers[i].low_precision;
   }
 }
 
-void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tensor& copies) {
+void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tensor& low_precision) {
   units_[unit].values = values;
-  units_[unit].copies = copies;
+  units_[unit].low_precision = low_precision;
   const GradientBucket& bucket = buckets_[unit];
   const auto place = [&](const Tensor& parameter, const Tensor& elements, std::int64_t offset) {
     Storage& storage = *parameter.storage();
@@ -223,11 +224,11 @@ void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tens
     const ArenaEntry& entry = entries_[i];
     const Tensor& copy = entry.tensor->autograd->low_precision;
     place(*entry.tensor, values, entry.offset - bucket.offset);
-    if (copy.defined()) place(copy, copies, entry.offset - bucket.offset);
+    if (copy.defined()) place(copy, low_precision, entry.offset - bucket.offset);
   }
 }
 
-void ParameterArena::mark_copies_current() const {
+void ParameterArena::mark_low_precision_current() const {
   for (const ArenaEntry& entry : entries_) {
     entry.tensor->autograd->low_precision_version = entry.tensor->storage()->version;
   }
@@ -384,11 +385,11 @@ void ParameterArena::bump_versions_of_values() const {
   for (const ArenaEntry& entry : entries_) entry.tensor->bump_version();
 }
 
-void ParameterArena::refresh_copies() const {
+void ParameterArena::refresh_low_precision() const {
   for (const ArenaEntry& entry : entries_) in_dtype(*entry.tensor, compute_dtype());
 }
 
-void ParameterArena::bump_versions_of_values_and_copies() const {
+void ParameterArena::bump_versions_with_low_precision() const {
   if (is_sharded() && has_all_values() && low_precision_.defined()) values_are_current_ = false;
   bump_versions_of_values();
   for (const ArenaEntry& entry : entries_) {

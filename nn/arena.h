@@ -56,11 +56,11 @@ struct ShardExchange {
 
 /// In ZeRO stage 3: parameters that are gathered, used and freed together (nn/parameter_units.h).
 struct ParameterUnit {
-  Module* module;  ///< whose forward needs them
-  bool is_of_all;  ///< they are needed throughout the forward of the model, or of a stage's chunk
-  int chunk;       ///< of the pipeline stage; else 0
-  Tensor values;   ///< of its bucket; undefined while they are not in memory
-  Tensor copies;   ///< the same in the compute dtype; undefined for f32
+  Module* module;        ///< whose forward needs them
+  bool is_of_all;        ///< they are needed throughout the forward of the model, or of a stage's chunk
+  int chunk;             ///< of the pipeline stage; else 0
+  Tensor values;         ///< of its bucket; undefined while they are not in memory
+  Tensor low_precision;  ///< their 16-bit copy, in the compute dtype; undefined for f32
 };
 
 /// The tensor-parallel ranks, which have parts of the same parameters (nn/parameter_shard.h).
@@ -140,15 +140,15 @@ class ParameterArena {
   /// In stage 3: the unit of each bucket. Until a DataParallel shards them, all their values are in host
   /// memory.
   const std::vector<ParameterUnit>& units() const { return units_; }
-  /// Makes these elements, in the layout of the unit's bucket, the values and copies of its parameters;
-  /// undefined: the parameters have none.
-  void set_unit(std::size_t unit, const Tensor& values, const Tensor& copies);
+  /// Makes these elements, in the layout of the unit's bucket, the values and 16-bit copies of its
+  /// parameters; undefined: the parameters have none.
+  void set_unit(std::size_t unit, const Tensor& values, const Tensor& low_precision);
   /// The elements of a parameter's gradient that this rank has after averaging: all, or those in its slice of
   /// the bucket. Undefined if the gradient was not written. Throws Error if other parameters are in the
   /// bucket.
   Tensor gradient_of_single(const Tensor& parameter) const;
   /// In stage 3, after writing all of values() and low_precision(): marks the 16-bit copies as current.
-  void mark_copies_current() const;
+  void mark_low_precision_current() const;
   /// In stage 3, if units are freed after use: the largest number of elements of units in memory at a time,
   /// which are the model's own unit, the unit that is computed and its neighbour.
   std::int64_t most_unit_elements() const;
@@ -173,7 +173,7 @@ class ParameterArena {
   void gather_values() const;
   /// The dtype for the model's inputs: f32, or the dtype of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
-  /// The copy of values() in compute_dtype(), in the same layout; undefined for f32.
+  /// The 16-bit copy of values(), in compute_dtype() and the same layout; undefined for f32.
   const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, including frozen ones, without padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
@@ -212,14 +212,14 @@ class ParameterArena {
   /// Scratch memory of clip_grad_norm(): one GradientNorm on the device.
   const Tensor& norm_result() const { return norm_result_; }
 
-  /// Call it after changing values in place. Copies in compute_dtype() are then rounded again at their next
-  /// use. Throws Error if the values from which they would be rounded are not current (see gather_values()).
+  /// Call it after changing values in place. 16-bit copies are then rounded again at their next use. Throws
+  /// Error if the values from which they would be rounded are not current (see gather_values()).
   void bump_versions() const;
-  /// The same for a change that has also written the copies, such as an optimizer's step.
-  void bump_versions_of_values_and_copies() const;
-  /// Rounds all copies that are out of date. Call it before a step whose copies are gathered: after the step
-  /// the copies of other ranks' slices are current, but the values of these slices are not.
-  void refresh_copies() const;
+  /// The same for a change that has also written the 16-bit copies, such as an optimizer's step.
+  void bump_versions_with_low_precision() const;
+  /// Rounds all 16-bit copies that are out of date. Call it before a step whose copies are gathered: after
+  /// the step the copies of other ranks' slices are current, but the values of these slices are not.
+  void refresh_low_precision() const;
 
  private:
   /// In stage 3 sorts the parameters by units. Cuts a sharded arena into buckets.
@@ -228,7 +228,7 @@ class ParameterArena {
   std::vector<std::int64_t> offsets_of(const std::vector<NamedParameter>& parameters) const;
   struct Buffer {
     std::int64_t first, end;  ///< elements of the arena
-    Tensor values, copies;
+    Tensor values, low_precision;
   };
   std::vector<Buffer> make_buffers(std::int64_t total, Device device, DType compute_dtype) const;
   void make_flat_tensors(const std::vector<Buffer>& buffers, Device device, DType compute_dtype);

@@ -68,11 +68,11 @@ void Optimizer::step() {
   view.clip_factor = arena_.clip_factor();
   view.skip = arena_.skip();
   view.skipped_updates = skipped_updates_.data<std::int64_t>();
-  if (exchange != nullptr) arena_.refresh_copies();
+  if (exchange != nullptr) arena_.refresh_low_precision();
   launch_step(view);
   arena_.set_clip_factor(nullptr);
   arena_.set_skip(nullptr);
-  arena_.bump_versions_of_values_and_copies();
+  arena_.bump_versions_with_low_precision();
   if (exchange == nullptr || !arena_.has_all_values()) return;
   const bool has_copy = arena_.low_precision().defined();
   exchange->start_all_gather(has_copy ? arena_.low_precision() : arena_.values());

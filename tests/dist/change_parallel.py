@@ -193,7 +193,7 @@ CHANGES = [
     ("ZeRO 3: each rank begins with its own values", UNITS, "comm_->broadcast(whole, 0).wait();", ""),
     ("ZeRO 3: the shard is the units' beginnings", UNITS, "slice.offset - arena_.buckets()[unit].offset", "0"),
     ("ZeRO 3: no 16-bit copies of the first values", UNITS, "cast(Stream::current", "if (false) cast(Stream::current"),
-    ("ZeRO 3: copies are taken for out of date", UNITS, "arena_.mark_copies_current();", ""),
+    ("ZeRO 3: copies are taken for out of date", UNITS, "arena_.mark_low_precision_current();", ""),
     ("ZeRO 3: a unit's values not gathered", UNITS,
      "gather.work = comm_->all_gather(shard.alias({slice.elements}, slice.in_shard), gather.whole);", "static_cast<void>(slice);"),
     ("ZeRO 3: each unit gathered from the first one's slice", UNITS, "shard.alias({slice.elements}, slice.in_shard)",
