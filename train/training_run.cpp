@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -10,16 +9,10 @@
 #include "core/random.h"
 #include "dist/mesh_traffic.h"
 #include "dist/verify_replicas.h"
-#include "kernels/gemm.h"
 #include "kernels/limits.h"
-#include "nn/compute_dtype.h"
 #include "nn/eval_scope.h"
-#include "nn/model_file.h"
-#include "nn/parameter_shard.h"
-#include "profile/machine.h"
 #include "trace/spans.h"
 #include "train/make.h"
-#include "train/option_list.h"
 
 namespace ringtape {
 namespace {
@@ -37,58 +30,9 @@ Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
 
 }  // namespace
 
-std::string Trainer::Run::schedule_text() const {
-  return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
-}
-
-/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; if some parameters are frozen, also the
-/// number of trained ones.
-std::string Trainer::Run::describe_training() const {
-  const std::int64_t micro_batch = options_.accumulation.micro_batch;
-  const std::int64_t all = model_elements();
-  // A model that ranks divide has no frozen parameters.
-  const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
-  return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
-                     task_.model_name.empty() ? "" : " ", all,
-                     trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
-                     options_.data.batch_size,
-                     micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
-                     options_.optimizer.kind->name, learning_rate_);
-}
-
-void Trainer::Run::describe_model() const {
-  console_.print("{}: {} training and {} test samples\n", task_.name, length_.samples, task_.test->size());
-  console_.print("{}\n", describe_training());
-}
-
-void Trainer::Run::describe_device() const {
-  const std::string gemm =
-      gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
-  console_.print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
-                 describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
-  if (comm_->size() > 1) {
-    console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
-                   comm_->backend(), counted(batch_of_rank(), "sample"),
-                   divides_model() ? fmt::format(", {} for a model", comm_->size() / data_ranks()) : "");
-  }
-  const DistributionOptions& ranks = options_.distribution;
-  if (mean_ranks() > 1) return;
-  for (const auto& [is_set, flag] :
-       {std::pair(ranks.zero > 0, "--zero"), {ranks.compress.has_value(), "--compress"}}) {
-    if (is_set) console_.print("{} has no effect: there is one data rank\n", flag);
-  }
-}
-
 EvaluationResult Trainer::Run::evaluate_weights() {
   return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size, mesh_,
                             pipeline_.get());
-}
-
-std::int64_t Trainer::Run::model_elements() const {
-  if (stages() == nullptr) return whole_elements(*model_);
-  std::int64_t elements = 0;
-  for (const Stages::Parameter& parameter : stages()->parameters()) elements += parameter.shape.elements();
-  return elements;
 }
 
 EvaluationResult Trainer::Run::evaluate() {
@@ -302,47 +246,6 @@ std::optional<Batch> Trainer::Run::next_batch() {
   const SpanScope phase(SpanKind::phase, "data");
   const SpanScope span(SpanKind::operation, "load batch");
   return loader_->next();
-}
-
-/// The settings that a resumed run must have in common with its checkpoint.
-/// The warm-up of a run of `steps` steps, as a number of steps, however --warmup states it.
-std::string Trainer::Run::warmup_text(std::int64_t steps) const {
-  RunLength length = length_;
-  length.steps = steps;
-  return fmt::format("{}", warmup_steps(options_.schedule, options_.data.batch_size, length));
-}
-
-TrainingSettings Trainer::Run::checkpoint_settings() const {
-  if (options_.checkpoint.folder.empty()) return {};
-  TrainingSettings settings;
-  TrainerOptions options = options_;
-  OptimizerOptions& o = options.optimizer;
-  for (const auto& [value, otherwise] : {std::pair(&o.weight_decay, o.kind->defaults.weight_decay),
-                                         {&o.momentum, o.kind->defaults.momentum},
-                                         {&o.beta1, o.kind->defaults.beta1},
-                                         {&o.beta2, o.kind->defaults.beta2}}) {
-    if (*value == otherwise) value->reset();  // as if it had not been set
-  }
-  for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
-  for (const auto& [name, value] : task_.settings) settings[name] = value;
-  settings["--lr"] = fmt::format("{}", learning_rate_);
-  settings[Checkpointing::kWarmup] = warmup_text(length_.steps);
-  settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
-  if (arena_->trained_elements() < arena_->parameter_elements()) {
-    std::vector<NamedParameter> frozen = model_->named_parameters();
-    std::erase_if(frozen, [](const NamedParameter& each) { return each.tensor->requires_grad(); });
-    settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of(frozen));
-  }
-  settings["data"] =
-      fmt::format("{} samples with the CRC-32 {:08x}", task_.train->size(), task_.train->checksum());
-  if (depends_on_length(options_.schedule)) {
-    settings[Checkpointing::kStepsInAll] = fmt::format("{}", length_.steps);
-  }
-  if (options_.optimizer.clip_each_micro_batch) {
-    settings["--micro-batch"] = fmt::format("{}", options_.accumulation.micro_batch);
-    settings["ranks"] = fmt::format("{}", data_ranks());
-  }
-  return settings;
 }
 
 }  // namespace ringtape

@@ -24,8 +24,10 @@
 namespace ringtape {
 
 /// One training run: its parts (train/run_parts.cpp), the checks, most of them before the parts are made
-/// (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and the output at the end
-/// (train/run_outputs.cpp). All ranks run the same code; only rank 0 prints and writes files.
+/// (train/run_checks.cpp), its description at the beginning (train/run_description.cpp), the loop over epochs
+/// and steps (train/training_run.cpp), the settings in its checkpoints (train/run_settings.cpp), and the
+/// output at the end (train/run_outputs.cpp). All ranks run the same code; only rank 0 prints and writes
+/// files.
 class Trainer::Run {
  public:
   Run(Task task, TrainerOptions options, Mesh mesh);
@@ -78,12 +80,17 @@ class Trainer::Run {
   void check_memory() const;
   void check_has_replicas() const;
 
-  // ---- training_run.cpp ----
+  // ---- run_description.cpp ----
   void describe_model() const;
   void describe_device() const;
   std::string describe_training() const;
+  std::int64_t model_elements() const;
+
+  // ---- run_settings.cpp ----
   std::string warmup_text(std::int64_t steps) const;
   TrainingSettings checkpoint_settings() const;
+
+  // ---- training_run.cpp ----
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
   void run_step(Training& training);
   void make_texts(Training& training);
@@ -103,7 +110,6 @@ class Trainer::Run {
   bool divides_layers() const { return mesh_.sizes().divide_layers(); }
   /// Null without a pipeline.
   const Stages* stages() const { return divides_model() ? layers_->stages() : nullptr; }
-  std::int64_t model_elements() const;
   bool counts_correct() const { return task_.counts_correct; }
   bool is_first() const { return comm_->rank() == 0; }
 

@@ -1,0 +1,62 @@
+#include <utility>
+
+#include "core/numbers.h"
+#include "kernels/gemm.h"
+#include "nn/compute_dtype.h"
+#include "nn/parameter_shard.h"
+#include "profile/machine.h"
+#include "train/training_run.h"
+
+// What a run prints about itself before it begins.
+namespace ringtape {
+
+std::string Trainer::Run::schedule_text() const {
+  return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
+}
+
+/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; if some parameters are frozen, also the
+/// number of trained ones.
+std::string Trainer::Run::describe_training() const {
+  const std::int64_t micro_batch = options_.accumulation.micro_batch;
+  const std::int64_t all = model_elements();
+  // A model that ranks divide has no frozen parameters.
+  const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
+  return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
+                     task_.model_name.empty() ? "" : " ", all,
+                     trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
+                     options_.data.batch_size,
+                     micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
+                     options_.optimizer.kind->name, learning_rate_);
+}
+
+void Trainer::Run::describe_model() const {
+  console_.print("{}: {} training and {} test samples\n", task_.name, length_.samples, task_.test->size());
+  console_.print("{}\n", describe_training());
+}
+
+void Trainer::Run::describe_device() const {
+  const std::string gemm =
+      gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
+  console_.print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
+                 describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
+  if (comm_->size() > 1) {
+    console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
+                   comm_->backend(), counted(batch_of_rank(), "sample"),
+                   divides_model() ? fmt::format(", {} for a model", comm_->size() / data_ranks()) : "");
+  }
+  const DistributionOptions& ranks = options_.distribution;
+  if (mean_ranks() > 1) return;
+  for (const auto& [is_set, flag] :
+       {std::pair(ranks.zero > 0, "--zero"), {ranks.compress.has_value(), "--compress"}}) {
+    if (is_set) console_.print("{} has no effect: there is one data rank\n", flag);
+  }
+}
+
+std::int64_t Trainer::Run::model_elements() const {
+  if (stages() == nullptr) return whole_elements(*model_);
+  std::int64_t elements = 0;
+  for (const Stages::Parameter& parameter : stages()->parameters()) elements += parameter.shape.elements();
+  return elements;
+}
+
+}  // namespace ringtape
