@@ -12,9 +12,9 @@
 #include "dist/self_communicator.h"
 #include "dist/tensor_parallel.h"
 #include "nn/gpt.h"
-#include "optim/lamb.h"
 #include "optim/registry.h"
 #include "tests/dist/divided_models.h"
+#include "tests/dist/lamb.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
@@ -271,14 +271,12 @@ struct Trained {
   Values weights;
 };
 
-/// With LAMB's usual eps the step of an element whose gradient is nearly 0 is all rounding.
-OptimizerKind lamb_with_large_eps() {
+OptimizerKind kind_of_lamb() {
   OptimizerKind kind = optimizer_named("lamb");
   kind.make = [](ParameterArena& arena, const OptimizerSettings& s,
-                 const std::vector<ParameterGroup>& groups) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<Lamb>(
-        arena, LambOptions{.learning_rate = s.learning_rate, .eps = 1e-3, .weight_decay = s.weight_decay},
-        groups);
+                 const std::vector<ParameterGroup>& groups) {
+    return lamb_with_large_eps(arena, {.learning_rate = s.learning_rate, .weight_decay = s.weight_decay},
+                               groups);
   };
   return kind;
 }
@@ -298,7 +296,7 @@ Trained train(TrainerOptions options, const std::string& optimizer = "sgd", doub
   options.data.batch_size = 12;
   options.data.eval_batch_size = 3;
   options.data.epochs = kSlowKernels ? 1 : 3;
-  static const OptimizerKind lamb = lamb_with_large_eps();
+  static const OptimizerKind lamb = kind_of_lamb();
   options.optimizer.kind = optimizer == "lamb" ? &lamb : &optimizer_named(optimizer);
   options.optimizer.learning_rate = optimizer == "sgd" ? 0.1 : 0.01;
   options.optimizer.clip_norm = 0.5;
