@@ -3,6 +3,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/ceil_div.h"
+
 namespace ringtape {
 namespace {
 
@@ -10,7 +12,7 @@ namespace {
 using Word = std::int32_t;
 
 std::int64_t words_for(std::int64_t bytes) {
-  return (bytes + static_cast<std::int64_t>(sizeof(Word)) - 1) / static_cast<std::int64_t>(sizeof(Word));
+  return on_cpu::ceil_div(bytes, sizeof(Word));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/numbers.h"
 
@@ -23,8 +24,7 @@ int number_of_groups(const PipelineShape& shape) {
 }
 
 int largest_group(const PipelineShape& shape) {
-  const int count = number_of_groups(shape);
-  return (shape.micro_batches + count - 1) / count;
+  return on_cpu::ceil_div(shape.micro_batches, number_of_groups(shape));
 }
 
 /// The sizes of the groups.

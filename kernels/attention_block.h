@@ -50,7 +50,7 @@ struct AttentionDropout {
   /// The words of the keys `key` to key + 3; `key` is a multiple of 4.
   __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
     const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
-    return philox4x32_10(seed, counter, row * ((keys + 3) / 4) + static_cast<std::uint64_t>(key) / 4);
+    return philox4x32_10(seed, counter, row * (ceil_div(keys, 4)) + static_cast<std::uint64_t>(key) / 4);
   }
 };
 

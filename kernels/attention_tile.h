@@ -33,7 +33,7 @@ struct AttentionTile {
 
 /// A head's width in tiles: padded with zeros to a multiple of 16.
 RINGTAPE_HOST_DEVICE constexpr int padded_width(int width) {
-  return static_cast<int>(ceil_div(width, 16)) * 16;
+  return static_cast<int>(ceil_div<std::int64_t>(width, 16)) * 16;
 }
 /// Elements from one row to the next of `rows`: four neighbouring rows begin at different banks.
 RINGTAPE_HOST_DEVICE constexpr int row_stride(int width) {
@@ -42,7 +42,7 @@ RINGTAPE_HOST_DEVICE constexpr int row_stride(int width) {
 /// Rows of a product are computed in groups; rows beyond the last token are 0.
 template <class Tile>
 RINGTAPE_HOST_DEVICE constexpr int padded_rows(int count) {
-  return static_cast<int>(ceil_div(count, 4)) * 4;
+  return static_cast<int>(ceil_div<std::int64_t>(count, 4)) * 4;
 }
 
 /// Tokens of one head: token i begins at data + i * stride.

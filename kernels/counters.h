@@ -62,7 +62,7 @@ inline LaunchShape counters_shape(std::int64_t n) {
   LaunchShape shape = elementwise_shape<Philox4>(ceil_div(n, 4));
   constexpr unsigned kCountersOfThread = 8, kManyBlocks = 2048;
   if (kGpuGeometry && shape.grid.x > kManyBlocks) {
-    shape.grid.x = maximum(kManyBlocks, (shape.grid.x + kCountersOfThread - 1) / kCountersOfThread);
+    shape.grid.x = maximum(kManyBlocks, ceil_div(shape.grid.x, kCountersOfThread));
   }
   return shape;
 }

@@ -107,7 +107,7 @@ __device__ void copy_rows(const T* from, T* to, int rows, int classes, bool accu
       accumulate ? store_result(to + i, to_accumulate(read), true) : store_vec(to + i, read);
     });
   } else {
-    constexpr int kWidth = kVecLanes<T>, kVectors = static_cast<int>(ceil_div(kClasses, kWidth));
+    constexpr int kWidth = kVecLanes<T>, kVectors = ceil_div(kClasses, kWidth);
     const int elements = rows * kClasses, rank = static_cast<int>(threadIdx.x);
     Vec<T, kWidth> read[kVectors];
     const auto for_each_vector = [&](const auto& body) {

@@ -200,7 +200,7 @@ void launch_sums(const Stream& stream, const EmbeddingProblem& p, const TokenRow
                  accumulate_t<T>* dweight) {
   constexpr std::int64_t kRowsOfBlock = kGpuGeometry ? 1 : 32, kMostThreads = kGpuGeometry ? 256 : 1;
   const std::int64_t vectors = ceil_div(p.columns, W);
-  const std::int64_t threads = minimum(kMostThreads, kGpuGeometry ? ceil_div(vectors, 32) * 32 : 1);
+  const std::int64_t threads = minimum(kMostThreads, kGpuGeometry ? round_up(vectors, 32) : 1);
   const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(p.rows, kRowsOfBlock)),
                                static_cast<unsigned>(ceil_div(vectors, threads))),
                           static_cast<unsigned>(threads)};
@@ -238,7 +238,7 @@ void embedding_backward(const Stream& stream, DType dtype, const EmbeddingProble
   TokenRow* const sorted = static_cast<TokenRow*>(workspace);
   // A GPU thread has up to 16 rows, as many as the digits that it counts; more only in a full block.
   const auto threads = static_cast<unsigned>(
-      minimum<std::int64_t>(ceil_div(ceil_div(problem.rows, kDigits), 32) * 32, kGpuGeometry ? 1024 : 1));
+      minimum<std::int64_t>(round_up(ceil_div(problem.rows, kDigits), 32), kGpuGeometry ? 1024 : 1));
   RINGTAPE_WITH_TOKEN(problem.token_dtype, launch(sort_rows<Token>, {1, threads, sort_bytes(threads)}, stream,
                                                   problem, sorted, sorted + problem.rows));
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {

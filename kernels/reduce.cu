@@ -171,7 +171,7 @@ Extents with_parts(std::int64_t outer, std::int64_t mid, std::int64_t inner, std
                    std::int64_t least) {
   constexpr std::int64_t kMultiple = 64;  // keeps the parts of a row aligned
   const std::int64_t parts = maximum<std::int64_t>(minimum(most, mid / least), 1);
-  const std::int64_t length = ceil_div(ceil_div(mid, parts), kMultiple) * kMultiple;
+  const std::int64_t length = round_up(ceil_div(mid, parts), kMultiple);
   return {outer, mid, inner, maximum<std::int64_t>(ceil_div(mid, maximum<std::int64_t>(length, 1)), 1),
           length};
 }

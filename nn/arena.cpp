@@ -6,6 +6,7 @@
 #include "autograd/creation.h"
 #include "autograd/low_precision.h"
 #include "autograd/tape.h"
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
@@ -21,7 +22,7 @@ namespace {
 /// Elements from the beginning of a parameter to the next one. Tensor-parallel ranks all have room for the
 /// largest part, so that their arenas have one layout, and the same slices of the parameters that all have.
 std::int64_t room_of(const Tensor& parameter) {
-  return (largest_part(parameter) + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+  return on_cpu::round_up(largest_part(parameter), kTileAlignment);
 }
 
 Tensor zeros_of(MemoryCategory category, std::int64_t elements, Device device) {

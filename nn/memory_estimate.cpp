@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "kernels/arena.h"
 
@@ -101,7 +102,7 @@ std::vector<std::int64_t> mlp_parameter_sizes(const MlpMemoryProblem& problem, s
 }  // namespace
 
 std::size_t allocated_bytes(std::int64_t elements, DType dtype) {
-  return (static_cast<std::size_t>(elements) * size_of(dtype) + 255) / 256 * 256;
+  return on_cpu::round_up(static_cast<std::size_t>(elements) * size_of(dtype), 256);
 }
 
 BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
@@ -110,8 +111,7 @@ BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
   using enum MemoryCategory;
   const auto padded_sum = [](const std::vector<std::int64_t>& sizes) {
     std::int64_t sum = 0;
-    for (const std::int64_t size : sizes)
-      sum += (size + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+    for (const std::int64_t size : sizes) sum += on_cpu::round_up(size, kTileAlignment);
     return sum;
   };
   const std::int64_t with_gradient = padded_sum(trained), all = with_gradient + padded_sum(frozen);

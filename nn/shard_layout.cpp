@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "kernels/arena.h"
 
@@ -9,8 +10,7 @@ namespace ringtape {
 namespace {
 
 std::int64_t padded(std::int64_t elements, int world_size) {
-  const std::int64_t unit = world_size * kTileAlignment;
-  return (elements + unit - 1) / unit * unit;
+  return on_cpu::round_up(elements, world_size * kTileAlignment);
 }
 
 /// One bucket for each run.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/numbers.h"
 #include "plot/terminal_chart.h"
@@ -40,7 +41,7 @@ constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 }  // namespace
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
-  const std::int64_t per_epoch = (samples + options.batch_size - 1) / options.batch_size;
+  const std::int64_t per_epoch = on_cpu::ceil_div(samples, options.batch_size);
   check(options.epochs <= kMostSteps / std::max<std::int64_t>(per_epoch, 1),
         "--epochs {} of {} steps each: expected at most {} steps in total", options.epochs, per_epoch,
         kMostSteps);

@@ -1,4 +1,5 @@
 #include "benchmarks/kernels/case.h"
+#include "core/ceil_div.h"
 #include "kernels/dropout.h"
 #include "kernels/embedding.h"
 #include "kernels/matvec.h"
@@ -136,7 +137,7 @@ std::vector<Case> embedding_cases() {
 
 Case rotary_case() {
   constexpr std::int64_t kHead = 64, kSequences = 16;
-  const auto sequence_of = [](const Size& size) { return (size.rows + kSequences - 1) / kSequences; };
+  const auto sequence_of = [](const Size& size) { return on_cpu::ceil_div(size.rows, kSequences); };
   // A table has an angle for each pair of a head's elements; cosines and sines are written and read.
   constexpr double kTablesOfRow = 2.0 * sizeof(float) * kHead / kSequences;
   constexpr double kOfElement = 2 * sizeof(float);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "kernels/analysis/source_lines.h"
 #include "kernels/simt/worker.h"
@@ -164,7 +165,7 @@ void Recorder::line_up(int warp, unsigned lanes) {
       counts.bytes += bytes;
       counts.while_copying += request.while_copying;
       counts.transactions += global ? sectors(request) : bank_cycles(request);
-      counts.ideal += global ? (bytes + kSectorBytes - 1) / kSectorBytes : phases(request);
+      counts.ideal += global ? on_cpu::ceil_div(bytes, kSectorBytes) : phases(request);
     }
     site.requests.clear();
   }

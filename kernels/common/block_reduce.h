@@ -57,7 +57,7 @@ static __device__ inline std::uint64_t* reduce_words() {
 
 template <class Op, class T>
 __device__ inline T block_reduce(T value, SourceLocation location) {
-  const int warps = (block_threads() + 31) / 32;
+  const int warps = ceil_div(block_threads(), 32);
   value = warp_reduce<Op>(value, location);
   if (warps == 1) {
     __syncwarp();  // orders the lanes' accesses to memory, as the barriers below do; a shuffle orders none
@@ -120,7 +120,7 @@ inline std::uint64_t combine_words(const std::uint64_t* words, int count) {
     combine_tree<Op>(values, lanes);
     warps[warp] = values[0];
   }
-  combine_tree<Op>(warps, (count + 31) / 32);
+  combine_tree<Op>(warps, ceil_div(count, 32));
   return to_word(warps[0]);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/ceil_div.h"
 #include "core/target.h"
 #include "kernels/common/accumulate.h"
 #include "kernels/common/launch.h"
@@ -19,10 +20,6 @@ __device__ inline int thread_rank() {
 }
 __device__ inline int block_threads() {
   return static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
-}
-
-RINGTAPE_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
 }
 
 /// The number of running values (sums, maxima) in a body of for_each_vec: one for each slot.
@@ -136,7 +133,7 @@ __device__ inline void for_each_vec_of(I n, I rank, I workers, const Body& body)
       for (I i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
     }
   } else {
-    const std::int64_t share = ceil_div(ceil_div(n, workers), kSlots) * kSlots;
+    const std::int64_t share = round_up(ceil_div<std::int64_t>(n, workers), kSlots);
     const std::int64_t begin = minimum<std::int64_t>(n, rank * share);
     const std::int64_t end = minimum<std::int64_t>(n, begin + share);
     if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/ceil_div.h"
+
 // The linker defines these two around the section that holds the __shared__ variables of check builds and of
 // the analysis; without such variables they are null.
 extern "C" {
@@ -27,7 +29,7 @@ void DynamicShared::resize(std::size_t bytes) {
   if (bytes <= bytes_) return;
   constexpr std::size_t kAlignment = 64;
   std::free(data_);
-  data_ = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  data_ = std::aligned_alloc(kAlignment, on_cpu::round_up(bytes, kAlignment));
 #endif
   bytes_ = data_ == nullptr ? 0 : bytes;
   if (bytes_ != bytes) throw std::bad_alloc();

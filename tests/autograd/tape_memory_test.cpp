@@ -1,6 +1,7 @@
 // The tensors that the tape keeps, and for how long.
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/ceil_div.h"
 #include "core/memory.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -13,7 +14,7 @@ namespace {
 
 /// Bytes of an allocation of `elements` f32: a multiple of 256.
 std::size_t block(std::size_t elements) {
-  return (elements * 4 + 255) / 256 * 256;
+  return on_cpu::round_up(elements * 4, 256);
 }
 
 using Values = std::vector<double>;

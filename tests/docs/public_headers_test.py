@@ -16,7 +16,7 @@ LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "trai
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
     "autograd": "arguments attention_heads invalid_index low_precision operation_scope tape_graph",
-    "core": "capture cuda_check divisors half numbers philox quote target",
+    "core": "capture ceil_div cuda_check divisors half numbers philox quote target",
     "data": "context_dataset gzip mnist_embedded",
     "dist": "bucket_buffers bucket_reducer gather_text layout_check mesh_traffic model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state parameter_name port self_communicator shard_exchange share_cores short_slices stage_parts traffic unit_values "

@@ -1,3 +1,4 @@
+#include "core/ceil_div.h"
 #include "kernels/adam.h"
 #include "kernels/sgd.h"
 #include "tests/support/kernel_test.h"
@@ -22,7 +23,7 @@ struct Arena {
             {length + first,
              static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, kLengths[p] - first)), p});
       }
-      length += (kLengths[p] + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+      length += on_cpu::round_up(kLengths[p], kTileAlignment);
     }
   }
 

@@ -1,4 +1,5 @@
 #include "nn/shard_layout.h"
+#include "core/ceil_div.h"
 
 #include <numeric>
 
@@ -15,10 +16,6 @@ std::vector<std::int64_t> entries_of(const std::vector<std::int64_t>& blocks) {
   std::vector<std::int64_t> sizes;
   for (const std::int64_t n : blocks) sizes.push_back(n * kTileAlignment);
   return sizes;
-}
-
-std::int64_t rounded_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
 }
 
 }  // namespace
@@ -84,7 +81,7 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
           const auto begin = sizes.begin() + static_cast<std::ptrdiff_t>(buckets[b].first_entry);
           const std::int64_t used = std::accumulate(
               begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
-          CHECK(slice.elements == rounded_up(used, world_size * kTileAlignment) / world_size);
+          CHECK(slice.elements == on_cpu::round_up(used, world_size * kTileAlignment) / world_size);
           CHECK(slice.offset == buckets[b].offset + rank * slice.elements);
           CHECK(slice.in_shard == in_shard);
           CHECK((slice.offset % kTileAlignment == 0 && slice.in_shard % kTileAlignment == 0));
