@@ -139,6 +139,22 @@ TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "
                     ContainsSubstring("2 heads from head 1 on, expected heads of all 0"));
 }
 
+TEST_CASE("operations: activations of very large values are x or 0, and their gradients 1 or 0", "[ops]") {
+  using Activation = Tensor (*)(const Tensor&);
+  const std::vector<float> sizes = {100, 1e12f, 1e15f, 1e19f, 3e19f, 3e38f};
+  for (const Activation activation : {silu, gelu, gelu_tanh}) {
+    for (const float sign : {-1.0f, 1.0f}) {
+      std::vector<float> values;
+      for (const float size : sizes) values.push_back(sign * size);
+      const Tensor x = from_vector(values, {6}).set_requires_grad(true);
+      const Tensor y = activation(x);
+      sum(y).backward();
+      CHECK(y.to_doubles() == (sign > 0 ? x.to_doubles() : std::vector<double>(6, 0)));
+      CHECK(x.grad().to_doubles() == std::vector<double>(6, sign > 0 ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("a norm of more rows than its backward has blocks", "[ops]") {
   constexpr std::int64_t kRows = 1500, kColumns = 4;
   const Tensor x = rand({kRows, kColumns}, DType::f64), dy = rand({kRows, kColumns}, DType::f64);

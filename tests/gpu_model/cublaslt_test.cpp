@@ -273,18 +273,14 @@ TEST_CASE("cuBLASLt's errors of handles and descriptors that do not exist") {
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-std::string last_report;
-
 TEST_CASE("cuBLASLt: vectors and workspaces that a GPU could not access are reported, and fail the device") {
   const auto report_of = [](const auto& body) {
-    last_report.clear();
-    const ReportHandler previous = set_report_handler([](const std::string& text) { last_report = text; });
-    body();
-    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
-    set_report_handler(previous);
-    forgive_sticky_errors();
-    cudaGetLastError();
-    return last_report;
+    const std::vector<std::string> reports = each_report_of([&] {
+      body();
+      CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    });
+    REQUIRE_FALSE(reports.empty());
+    return reports.back();
   };
   Call call;
   alignas(256) float host[512] = {};

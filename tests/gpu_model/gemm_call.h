@@ -3,12 +3,11 @@
 #include <cublas_v2.h>
 
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "tests/gpu_model/support.h"
 
-/// A product by cuBLAS, its operands, and what the model reports about it.
+/// A product by cuBLAS and its operands.
 namespace gpu_model::test {
 
 class OwnHandle {
@@ -60,20 +59,6 @@ inline float float_at(const DeviceInts& memory, std::size_t i = 0) {
   float value = 0;
   peek(&value, memory.get() + i, sizeof value);
   return value;
-}
-
-/// The reports during body() and until the devices are idle, one by one. Sticky errors are forgiven.
-template <class Body>
-std::vector<std::string> each_report_of(const Body& body) {
-  static std::vector<std::string> all;
-  all.clear();
-  const ReportHandler previous = set_report_handler([](const std::string& text) { all.push_back(text); });
-  body();
-  cudaDeviceSynchronize();
-  set_report_handler(previous);
-  forgive_sticky_errors();
-  cudaGetLastError();
-  return all;
 }
 
 }  // namespace gpu_model::test

@@ -153,6 +153,20 @@ std::string reports_of(const Body& body) {
   return all;
 }
 
+/// The reports during body() and until the devices are idle, one by one. Sticky errors are forgiven.
+template <class Body>
+std::vector<std::string> each_report_of(const Body& body) {
+  static std::vector<std::string> all;
+  all.clear();
+  const ReportHandler previous = set_report_handler([](const std::string& text) { all.push_back(text); });
+  body();
+  cudaDeviceSynchronize();
+  set_report_handler(previous);
+  forgive_sticky_errors();
+  cudaGetLastError();
+  return all;
+}
+
 /// How often `part` is in `text`.
 inline int count_of(const std::string& part, const std::string& text) {
   int count = 0;
