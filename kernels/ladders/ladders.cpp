@@ -13,6 +13,18 @@
 #include "kernels/ladders/transpose/trial.h"
 
 namespace ringtape::ladders {
+namespace {
+
+Trial trial_of(const std::string& name, int size, Device device) {
+  if (name == "transpose") return transpose_trial(size, device);
+  if (name == "gemm") return gemm_trial(size, device);
+  if (name == "softmax") return softmax_trial(size, device);
+  if (name == "layer_norm") return layer_norm_trial(size, device);
+  if (name == "attention") return attention_trial(size, device);
+  return reduce_trial(size, name == "norm", device);
+}
+
+}  // namespace
 
 const std::vector<std::string>& names() {
   static const std::vector<std::string> all = {"transpose",  "reduce",    "norm", "softmax",
@@ -36,12 +48,15 @@ void check_size(const std::string& ladder, int size) {
 
 Trial make_trial(const std::string& name, int size, Device device) {
   check_size(name, size);
-  if (name == "transpose") return transpose_trial(size, device);
-  if (name == "gemm") return gemm_trial(size, device);
-  if (name == "softmax") return softmax_trial(size, device);
-  if (name == "layer_norm") return layer_norm_trial(size, device);
-  if (name == "attention") return attention_trial(size, device);
-  return reduce_trial(size, name == "norm", device);
+  Trial trial = trial_of(name, size, device);
+  if (trial.flops > 0) {
+    trial.limit_name = "f32 multiply-adds in registers";
+    trial.limit = [device] { return multiply_add_work(device); };
+  } else {
+    trial.limit_name = "the bytes at the rate of a copy that no cache holds";
+    trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
+  }
+  return trial;
 }
 
 }  // namespace ringtape::ladders

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "core/error.h"
-#include "kernels/ladders/gemm/gemm.h"
+#include "kernels/ladders/gemm/trial.h"
 #include "kernels/ladders/ladders.h"
-#include "kernels/ladders/reduce/reduce.h"
-#include "kernels/ladders/softmax/softmax.h"
-#include "kernels/ladders/transpose/transpose.h"
+#include "kernels/ladders/reduce/trial.h"
+#include "kernels/ladders/softmax/trial.h"
+#include "kernels/ladders/transpose/trial.h"
 #include "tests/support/kernel_test.h"
 
 namespace ringtape::test {
@@ -21,10 +21,10 @@ TEST_CASE("ladders: each transpose puts every element in its place", "[ladders]"
   }
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<float> from(device, in);
-    for (int version = 1; version <= 5; ++version) {
-      INFO("version " << version);
+    for (const auto& [rung, launch] : ladders::transpose_rungs()) {
+      INFO(rung.name);
       const DeviceArray<float> to(device, kRows * kColumns, NAN);
-      transpose_rung(stream, version, TransposeProblem{from.data(), to.data(), kRows, kColumns});
+      launch(stream, TransposeProblem{from.data(), to.data(), kRows, kColumns});
       CHECK(to.host() == expected);
     }
   });
@@ -46,15 +46,15 @@ void check_products(int m, int n, int k) {
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<float> a32(device, convert<float>(a_values)), b32(device, convert<float>(b_values));
     const DeviceArray<bfloat16> a16(device, a), b16(device, b);
-    for (int version = 1; version <= 9; ++version) {
-      INFO(m << " x " << n << " x " << k << ", version " << version);
+    for (const auto& [rung, launch] : ladders::gemm_rungs()) {
+      INFO(m << " x " << n << " x " << k << ", " << rung.name);
       const DeviceArray<float> c(device, m * n, NAN);
       GemmProblem problem{a32.data(), b32.data(), c.data(), m, n, k};
-      if (version == 9) {
+      if (rung.inputs == DType::bf16) {
         problem.a = a16.data();
         problem.b = b16.data();
       }
-      gemm_rung(stream, version, problem);
+      launch(stream, problem);
       CHECK(worst_error(c.doubles(), expected, (k + 4) * 0x1p-24) <= 1);
     }
   });
@@ -76,13 +76,13 @@ TEST_CASE("ladders: each reduction is right, and the same each time", "[ladders]
     on_every_device([&, n = n, squares = squares](Device device, const Stream& stream) {
       const DeviceArray<float> from(device, x), scratch(device, n / 128, NAN);
       const DeviceArray<unsigned> counter(device, 1);
-      for (int version = 1; version <= 6; ++version) {
-        INFO("n " << n << ", version " << version);
+      for (const auto& [rung, launch] : ladders::reduce_rungs()) {
+        INFO("n " << n << ", " << rung.name);
         std::vector<float> results;
         for (int run = 0; run < 2; ++run) {
           const DeviceArray<float> result(device, 1, NAN);
-          reduce_rung(stream, version,
-                      ReduceProblem{from.data(), n, squares, scratch.data(), counter.data(), result.data()});
+          launch(stream,
+                 ReduceProblem{from.data(), n, squares, scratch.data(), counter.data(), result.data()});
           results.push_back(result.host()[0]);
         }
         CHECK(worst_error({results[0]}, {expected}, 64 * 0x1p-24) <= 1);
@@ -113,10 +113,10 @@ TEST_CASE("ladders: each softmax cross-entropy is right", "[ladders]") {
     on_every_device([&](Device device, const Stream& stream) {
       const DeviceArray<float> x(device, logits);
       const DeviceArray<int> t(device, targets);
-      for (int version = 1; version <= 5; ++version) {
-        INFO("classes " << classes << ", version " << version);
+      for (const auto& [rung, launch] : ladders::softmax_rungs()) {
+        INFO("classes " << classes << ", " << rung.name);
         const DeviceArray<float> l(device, kRows, NAN), g(device, kRows * classes, NAN);
-        softmax_rung(stream, version, SoftmaxProblem{x.data(), t.data(), l.data(), g.data(), kRows, classes});
+        launch(stream, SoftmaxProblem{x.data(), t.data(), l.data(), g.data(), kRows, classes});
         // softmax_exp is off by 2 + |x| units where the GPU's is, |x| up to 60; the loss is below 60.
         const double rounding = (classes + 96) * 0x1p-24;
         CHECK(worst_error(l.doubles(), loss, rounding, rounding) <= 1);

@@ -26,6 +26,3 @@ RINGTAPE_LAUNCHER(attention_fused, const LadderAttention& problem);
 RINGTAPE_LAUNCHER(attention_online, const LadderAttention& problem);
 RINGTAPE_LAUNCHER(attention_vectorised, const LadderAttention& problem);
 RINGTAPE_LAUNCHER(attention_tensor_core, const LadderAttention& problem);
-
-/// Runs rung `version` of the ladder, 1 to 5 in the order above.
-RINGTAPE_LAUNCHER(attention_rung, int version, const LadderAttention& problem);

@@ -11,7 +11,15 @@
 namespace ringtape::ladders {
 namespace {
 
-constexpr int kTensorCoreVersion = 5;
+constexpr RungOf<LadderAttention> kRungs[] = {
+    {{"naive", "scores, softmax and sum in three kernels"}, attention_naive},
+    {{"fused", "a block for each query, its scores in shared memory"}, attention_fused},
+    {{"online", "64 queries share tiles of keys, maximum and sum so far"}, attention_online},
+    {{"vectorised", "16 bytes an instruction, four keys at a time"}, attention_vectorised},
+    {{"tensor core", "bf16, ldmatrix and mma, weights stay in registers", DType::bf16},
+     attention_tensor_core},
+};
+
 constexpr std::int64_t kHeads = 4, kWidth = kLadderHeadWidth;
 
 /// q, k and v, in the two dtypes of the rungs. The f32 values are exact in bf16, so that all rungs compute
@@ -97,11 +105,7 @@ double largest_error(const Data& data) {
 Trial attention_trial(int size, Device device) {
   const auto data = std::make_shared<Data>(size, device);
   Trial trial;
-  trial.rungs = {{"naive", "scores, softmax and sum in three kernels"},
-                 {"fused", "a block for each query, its scores in shared memory"},
-                 {"online", "64 queries share tiles of keys, maximum and sum so far"},
-                 {"vectorised", "16 bytes an instruction, four keys at a time"},
-                 {"tensor core", "bf16, ldmatrix and mma, weights stay in registers", DType::bf16}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const double n = size;
   trial.flops = 2 * static_cast<double>(kHeads * kWidth) * n * (n + 1);
   const auto bytes = static_cast<std::size_t>(kHeads * size * kWidth) * sizeof(float);
@@ -115,17 +119,14 @@ Trial attention_trial(int size, Device device) {
        static_cast<std::size_t>(kHeads * size) * static_cast<std::size_t>(size) * sizeof(float), false});
   trial.memory.push_back({"out", data->out.raw(), bytes, false});
   trial.run = [data](const Stream& stream, int version) {
-    data->weights_are_bf16 = version == kTensorCoreVersion;
+    data->weights_are_bf16 = kRungs[version - 1].rung.inputs == DType::bf16;
     const std::vector<Tensor>& in = data->weights_are_bf16 ? data->inputs16 : data->inputs32;
-    attention_rung(
-        stream, version,
-        LadderAttention{in[0].raw(), in[1].raw(), in[2].raw(), static_cast<float*>(data->out.raw()),
-                        static_cast<float*>(data->scores.raw()), static_cast<int>(kHeads),
-                        static_cast<int>(data->tokens)});
+    kRungs[version - 1].launch(
+        stream, LadderAttention{in[0].raw(), in[1].raw(), in[2].raw(), static_cast<float*>(data->out.raw()),
+                                static_cast<float*>(data->scores.raw()), static_cast<int>(kHeads),
+                                static_cast<int>(data->tokens)});
   };
   trial.error = [data] { return largest_error(*data); };
-  trial.limit_name = "f32 multiply-adds in registers";
-  trial.limit = [device] { return multiply_add_work(device); };
   return trial;
 }
 

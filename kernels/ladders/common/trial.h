@@ -20,6 +20,13 @@ struct Rung {
   DType inputs = DType::f32;
 };
 
+/// A row of a ladder's table: the rung and its launcher.
+template <class Problem>
+struct RungOf {
+  Rung rung;
+  void (*launch)(const Stream& stream, const Problem& problem);
+};
+
 /// Global memory that the kernels read or write.
 struct TrialBuffer {
   std::string name;

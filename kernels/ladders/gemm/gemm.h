@@ -24,6 +24,3 @@ RINGTAPE_LAUNCHER(gemm_vectorised, const GemmProblem& problem);
 RINGTAPE_LAUNCHER(gemm_double_buffered, const GemmProblem& problem);
 RINGTAPE_LAUNCHER(gemm_warp_tile, const GemmProblem& problem);
 RINGTAPE_LAUNCHER(gemm_tensor_core, const GemmProblem& problem);
-
-/// Runs rung `version` of the ladder, 1 to 9 in the order above.
-RINGTAPE_LAUNCHER(gemm_rung, int version, const GemmProblem& problem);

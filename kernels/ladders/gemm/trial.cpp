@@ -11,7 +11,17 @@
 namespace ringtape::ladders {
 namespace {
 
-constexpr int kTensorCoreVersion = 9;
+constexpr RungOf<GemmProblem> kRungs[] = {
+    {{"naive", "a thread for each element"}, gemm_naive},
+    {{"coalesced", "lanes of a warp along a row"}, gemm_coalesced},
+    {{"shared", "tiles in shared memory"}, gemm_shared},
+    {{"tile 1D", "8 elements for each thread"}, gemm_tile_1d},
+    {{"tile 2D", "8 x 8 elements for each thread"}, gemm_tile_2d},
+    {{"vectorised", "16 bytes an instruction"}, gemm_vectorised},
+    {{"double-buffered", "copies under way while it computes (cp.async)"}, gemm_double_buffered},
+    {{"warp tile", "a square for each warp, 8 x 16 for each thread"}, gemm_warp_tile},
+    {{"tensor core", "bf16, ldmatrix and mma", DType::bf16}, gemm_tensor_core},
+};
 
 /// The matrices, in the two dtypes of the rungs. The f32 values are exact in bf16, so that all rungs compute
 /// the same product.
@@ -68,18 +78,14 @@ double largest_error(const Matrices& m) {
 
 }  // namespace
 
+std::span<const RungOf<GemmProblem>> gemm_rungs() {
+  return kRungs;
+}
+
 Trial gemm_trial(int size, Device device) {
   const auto m = std::make_shared<Matrices>(size, device);
   Trial trial;
-  trial.rungs = {{"naive", "a thread for each element"},
-                 {"coalesced", "lanes of a warp along a row"},
-                 {"shared", "tiles in shared memory"},
-                 {"tile 1D", "8 elements for each thread"},
-                 {"tile 2D", "8 x 8 elements for each thread"},
-                 {"vectorised", "16 bytes an instruction"},
-                 {"double-buffered", "copies under way while it computes (cp.async)"},
-                 {"warp tile", "a square for each warp, 8 x 16 for each thread"},
-                 {"tensor core", "bf16, ldmatrix and mma", DType::bf16}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const double n = size;
   trial.flops = 2 * n * n * n;
   const std::size_t bytes = m->elements() * sizeof(float);
@@ -89,20 +95,20 @@ Trial gemm_trial(int size, Device device) {
                   {"b in bf16", m->b16.raw(), bytes / 2, true},
                   {"c", m->c.raw(), bytes, false}};
   trial.run = [m](const Stream& stream, int version) {
-    const bool low = version == kTensorCoreVersion;
+    const bool low = kRungs[version - 1].rung.inputs == DType::bf16;
     const GemmProblem problem{low ? m->a16.raw() : m->a32.raw(),
                               low ? m->b16.raw() : m->b32.raw(),
                               static_cast<float*>(m->c.raw()),
                               m->size,
                               m->size,
                               m->size};
-    gemm_rung(stream, version, problem);
+    kRungs[version - 1].launch(stream, problem);
   };
   trial.error = [m] { return largest_error(*m); };
   if (vendor_gemm_name(device) != "none") {
     trial.vendor_name = vendor_gemm_name(device);
     trial.vendor = [m](const Stream& stream, int version) {
-      const bool low = version == kTensorCoreVersion;
+      const bool low = kRungs[version - 1].rung.inputs == DType::bf16;
       GemmArgs args;
       args.m = args.n = args.k = m->size;
       args.a = low ? m->a16.raw() : m->a32.raw();
@@ -112,8 +118,6 @@ Trial gemm_trial(int size, Device device) {
       gemm(stream, args);
     };
   }
-  trial.limit_name = "f32 multiply-adds in registers";
-  trial.limit = [device] { return multiply_add_work(device); };
   return trial;
 }
 

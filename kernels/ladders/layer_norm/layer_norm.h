@@ -27,6 +27,3 @@ RINGTAPE_LAUNCHER(layer_norm_block_per_row, const LayerNormProblem& problem);
 RINGTAPE_LAUNCHER(layer_norm_one_pass, const LayerNormProblem& problem);
 RINGTAPE_LAUNCHER(layer_norm_vectorised, const LayerNormProblem& problem);
 RINGTAPE_LAUNCHER(layer_norm_registers, const LayerNormProblem& problem);
-
-/// Runs rung `version` of the ladder, 1 to 5 in the order above.
-RINGTAPE_LAUNCHER(layer_norm_rung, int version, const LayerNormProblem& problem);

@@ -10,6 +10,14 @@
 namespace ringtape::ladders {
 namespace {
 
+constexpr RungOf<LayerNormProblem> kRungs[] = {
+    {{"naive", "a thread for each row"}, layer_norm_naive},
+    {{"block per row", "lanes of a warp along a row"}, layer_norm_block_per_row},
+    {{"one pass", "mean and variance in one pass"}, layer_norm_one_pass},
+    {{"vectorised", "16 bytes an instruction"}, layer_norm_vectorised},
+    {{"registers", "the row kept in registers"}, layer_norm_registers},
+};
+
 /// Rows whose means lie between -8 and 8 and whose deviation is near 1.
 struct Data {
   Data(int n, Device device)
@@ -83,11 +91,7 @@ double largest_error(const Data& data) {
 Trial layer_norm_trial(int size, Device device) {
   const auto data = std::make_shared<Data>(size, device);
   Trial trial;
-  trial.rungs = {{"naive", "a thread for each row"},
-                 {"block per row", "lanes of a warp along a row"},
-                 {"one pass", "mean and variance in one pass"},
-                 {"vectorised", "16 bytes an instruction"},
-                 {"registers", "the row kept in registers"}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const std::size_t row_bytes = static_cast<std::size_t>(size) * sizeof(float);
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(size);
   trial.bytes = 2 * static_cast<double>(bytes);
@@ -97,14 +101,12 @@ Trial layer_norm_trial(int size, Device device) {
       {"rstd", data->rstd.raw(), row_bytes, false}, {"out", data->out.raw(), bytes, false}};
   trial.run = [data](const Stream& stream, int version) {
     const auto floats = [](const Tensor& tensor) { return static_cast<float*>(tensor.raw()); };
-    layer_norm_rung(
-        stream, version,
+    kRungs[version - 1].launch(
+        stream,
         LayerNormProblem{floats(data->in), floats(data->weight), floats(data->bias), floats(data->out),
                          floats(data->mean), floats(data->rstd), data->size, data->size});
   };
   trial.error = [data] { return largest_error(*data); };
-  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
-  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 

@@ -27,6 +27,3 @@ RINGTAPE_LAUNCHER(reduce_sequential, const ReduceProblem& problem);
 RINGTAPE_LAUNCHER(reduce_first_add, const ReduceProblem& problem);
 RINGTAPE_LAUNCHER(reduce_shuffle, const ReduceProblem& problem);
 RINGTAPE_LAUNCHER(reduce_single_pass, const ReduceProblem& problem);
-
-/// Runs rung `version` of the ladder, 1 to 6 in the order above.
-RINGTAPE_LAUNCHER(reduce_rung, int version, const ReduceProblem& problem);

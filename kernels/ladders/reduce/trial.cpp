@@ -9,6 +9,15 @@
 namespace ringtape::ladders {
 namespace {
 
+constexpr RungOf<ReduceProblem> kRungs[] = {
+    {{"interleaved", "a tree in shared memory"}, reduce_interleaved},
+    {{"packed", "the threads that add are neighbours"}, reduce_packed},
+    {{"sequential", "and so are the floats: no bank conflicts"}, reduce_sequential},
+    {{"first add", "4 elements for each thread"}, reduce_first_add},
+    {{"shuffle", "registers within a warp, one barrier"}, reduce_shuffle},
+    {{"single pass", "16 bytes an instruction, few blocks, one launch"}, reduce_single_pass},
+};
+
 struct Data {
   Data(std::int64_t count, bool with_squares, Device on)
       : n(count),
@@ -47,15 +56,14 @@ double largest_error(const Data& data) {
 
 }  // namespace
 
+std::span<const RungOf<ReduceProblem>> reduce_rungs() {
+  return kRungs;
+}
+
 Trial reduce_trial(int size, bool squares, Device device) {
   const auto data = std::make_shared<Data>(std::int64_t{size} * size, squares, device);
   Trial trial;
-  trial.rungs = {{"interleaved", "a tree in shared memory"},
-                 {"packed", "the threads that add are neighbours"},
-                 {"sequential", "and so are the floats: no bank conflicts"},
-                 {"first add", "4 elements for each thread"},
-                 {"shuffle", "registers within a warp, one barrier"},
-                 {"single pass", "16 bytes an instruction, few blocks, one launch"}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const auto n = static_cast<std::size_t>(data->n);
   trial.bytes = static_cast<double>(n) * sizeof(float);
   trial.memory = {{"x", data->x.raw(), n * sizeof(float), true},
@@ -63,15 +71,12 @@ Trial reduce_trial(int size, bool squares, Device device) {
                   {"counter", data->counter.raw(), sizeof(unsigned), true},
                   {"result", data->result.raw(), sizeof(float), false}};
   trial.run = [data](const Stream& stream, int version) {
-    reduce_rung(
-        stream, version,
-        ReduceProblem{static_cast<const float*>(data->x.raw()), data->n, data->squares,
-                      static_cast<float*>(data->scratch.raw()), static_cast<unsigned*>(data->counter.raw()),
-                      static_cast<float*>(data->result.raw())});
+    kRungs[version - 1].launch(stream, ReduceProblem{static_cast<const float*>(data->x.raw()), data->n,
+                                                     data->squares, static_cast<float*>(data->scratch.raw()),
+                                                     static_cast<unsigned*>(data->counter.raw()),
+                                                     static_cast<float*>(data->result.raw())});
   };
   trial.error = [data] { return largest_error(*data); };
-  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
-  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 

@@ -23,6 +23,3 @@ RINGTAPE_LAUNCHER(softmax_block_per_row, const SoftmaxProblem& problem);
 RINGTAPE_LAUNCHER(softmax_online, const SoftmaxProblem& problem);
 RINGTAPE_LAUNCHER(softmax_vectorised, const SoftmaxProblem& problem);
 RINGTAPE_LAUNCHER(softmax_staged, const SoftmaxProblem& problem);
-
-/// Runs rung `version` of the ladder, 1 to 5 in the order above.
-RINGTAPE_LAUNCHER(softmax_rung, int version, const SoftmaxProblem& problem);

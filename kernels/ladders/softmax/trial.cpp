@@ -9,6 +9,14 @@
 namespace ringtape::ladders {
 namespace {
 
+constexpr RungOf<SoftmaxProblem> kRungs[] = {
+    {{"naive", "a thread for each row"}, softmax_naive},
+    {{"block per row", "lanes of a warp along a row"}, softmax_block_per_row},
+    {{"online", "maximum and sum in one walk"}, softmax_online},
+    {{"vectorised", "16 bytes an instruction, a cheaper exp"}, softmax_vectorised},
+    {{"staged", "the row kept in shared memory"}, softmax_staged},
+};
+
 struct Data {
   Data(int n, Device device)
       : size(n),
@@ -71,14 +79,14 @@ double largest_error(const Data& data) {
 
 }  // namespace
 
+std::span<const RungOf<SoftmaxProblem>> softmax_rungs() {
+  return kRungs;
+}
+
 Trial softmax_trial(int size, Device device) {
   const auto data = std::make_shared<Data>(size, device);
   Trial trial;
-  trial.rungs = {{"naive", "a thread for each row"},
-                 {"block per row", "lanes of a warp along a row"},
-                 {"online", "maximum and sum in one walk"},
-                 {"vectorised", "16 bytes an instruction, a cheaper exp"},
-                 {"staged", "the row kept in shared memory"}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const std::size_t bytes = data->elements() * sizeof(float);
   const std::size_t row_bytes = static_cast<std::size_t>(size) * sizeof(float);
   trial.bytes = 2 * static_cast<double>(bytes);
@@ -87,15 +95,13 @@ Trial softmax_trial(int size, Device device) {
                   {"loss", data->loss.raw(), row_bytes, false},
                   {"gradient", data->gradient.raw(), bytes, false}};
   trial.run = [data](const Stream& stream, int version) {
-    softmax_rung(
-        stream, version,
+    kRungs[version - 1].launch(
+        stream,
         SoftmaxProblem{static_cast<const float*>(data->logits.raw()),
                        static_cast<const int*>(data->targets.raw()), static_cast<float*>(data->loss.raw()),
                        static_cast<float*>(data->gradient.raw()), data->size, data->size});
   };
   trial.error = [data] { return largest_error(*data); };
-  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
-  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 

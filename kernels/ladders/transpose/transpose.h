@@ -20,6 +20,3 @@ RINGTAPE_LAUNCHER(transpose_tile, const TransposeProblem& problem);
 RINGTAPE_LAUNCHER(transpose_padded, const TransposeProblem& problem);
 RINGTAPE_LAUNCHER(transpose_vectorised, const TransposeProblem& problem);
 RINGTAPE_LAUNCHER(transpose_swizzled, const TransposeProblem& problem);
-
-/// Runs rung `version` of the ladder, 1 to 5 in the order above.
-RINGTAPE_LAUNCHER(transpose_rung, int version, const TransposeProblem& problem);

@@ -9,6 +9,14 @@
 namespace ringtape::ladders {
 namespace {
 
+constexpr RungOf<TransposeProblem> kRungs[] = {
+    {{"naive", "a thread for each element"}, transpose_naive},
+    {{"tile", "a tile in shared memory, whole rows on both sides"}, transpose_tile},
+    {{"padded", "a tile without bank conflicts"}, transpose_padded},
+    {{"vectorised", "16 bytes an instruction"}, transpose_vectorised},
+    {{"swizzled", "no bank conflicts with 16 bytes either"}, transpose_swizzled},
+};
+
 struct Matrices {
   Matrices(int n, Device device)
       : size(n), values(elements()), in(filled(device)), out(empty({n, n}, DType::f32, device)) {}
@@ -39,25 +47,22 @@ double largest_error(const Matrices& m) {
 
 }  // namespace
 
+std::span<const RungOf<TransposeProblem>> transpose_rungs() {
+  return kRungs;
+}
+
 Trial transpose_trial(int size, Device device) {
   const auto m = std::make_shared<Matrices>(size, device);
   Trial trial;
-  trial.rungs = {{"naive", "a thread for each element"},
-                 {"tile", "a tile in shared memory, whole rows on both sides"},
-                 {"padded", "a tile without bank conflicts"},
-                 {"vectorised", "16 bytes an instruction"},
-                 {"swizzled", "no bank conflicts with 16 bytes either"}};
+  for (const auto& [rung, launch] : kRungs) trial.rungs.push_back(rung);
   const std::size_t bytes = m->elements() * sizeof(float);
   trial.bytes = 2.0 * static_cast<double>(bytes);
   trial.memory = {{"in", m->in.raw(), bytes, true}, {"out", m->out.raw(), bytes, false}};
   trial.run = [m](const Stream& stream, int version) {
-    transpose_rung(stream, version,
-                   TransposeProblem{static_cast<const float*>(m->in.raw()), static_cast<float*>(m->out.raw()),
-                                    m->size, m->size});
+    kRungs[version - 1].launch(stream, TransposeProblem{static_cast<const float*>(m->in.raw()),
+                                                        static_cast<float*>(m->out.raw()), m->size, m->size});
   };
   trial.error = [m] { return largest_error(*m); };
-  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
-  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 
