@@ -47,9 +47,9 @@ AttentionHeads heads_of(const char* operation, const Tensor& qkv, int heads, int
         "{}: expected qkv [B, T, (heads + 2 kv_heads) D] with {} heads and {} kv_heads, found {}", operation,
         heads, kv_heads, describe(qkv));
   const std::int64_t width = qkv.size(2) / parts;
-  check(width <= kMostAttentionWidth,
+  check(width <= kMaxAttentionWidth,
         "{}: expected heads of at most {} elements, found {} in qkv {} with {} heads and {} kv_heads",
-        operation, kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
+        operation, kMaxAttentionWidth, width, describe(qkv), heads, kv_heads);
   if (options.dropout > 0) forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   check(options.dropout >= 0 && options.dropout < 1, "{}: dropout must be in [0, 1), found {}", operation,
         options.dropout);

@@ -54,8 +54,8 @@ Tensor embedding(const Tensor& tokens, const Tensor& given_weight, const Tensor&
             tokens.dims() < Shape::kMaxDims,
         "embedding: expected tokens [.., T] and a weight [V, C] on one device, found {} and {}",
         describe(tokens), describe(given_weight));
-  check(tokens.elements() <= kMostEmbeddingRows && given_weight.size(0) <= kMostEmbeddingRows,
-        "embedding: expected at most {} tokens, and rows of the weight, found {} and {}", kMostEmbeddingRows,
+  check(tokens.elements() <= kMaxEmbeddingRows && given_weight.size(0) <= kMaxEmbeddingRows,
+        "embedding: expected at most {} tokens, and rows of the weight, found {} and {}", kMaxEmbeddingRows,
         tokens.elements(), given_weight.size(0));
   const OperationScope span("embedding", {&tokens, &given_weight, &given_positions});
   const DType dtype = compute_dtype_of(given_weight);

@@ -44,8 +44,8 @@ void check_parameter(const Norm& norm, const char* name, const Tensor& parameter
 Norm norm_of(const char* operation, bool centred, const Tensor& x, const Tensor& weight, const Tensor& bias,
              double eps) {
   check_floating(operation, x);
-  check(x.dims() >= 1 && x.size(-1) >= 1 && x.size(-1) <= kMostNormColumns,
-        "{}: expected a last dimension of 1 to {}, found {}", operation, kMostNormColumns, describe(x));
+  check(x.dims() >= 1 && x.size(-1) >= 1 && x.size(-1) <= kMaxNormColumns,
+        "{}: expected a last dimension of 1 to {}, found {}", operation, kMaxNormColumns, describe(x));
   check(eps >= 0, "{}: eps must be at least 0, found {}", operation, eps);
   Norm norm{.operation = operation,
             .centred = centred,

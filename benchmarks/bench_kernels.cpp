@@ -27,7 +27,7 @@ using kernel_cases::Setup;
 using kernel_cases::Size;
 
 constexpr TimingOptions kTiming{.rounds = 15, .round_seconds = 2e-3};
-constexpr double kMostCopied = 512.0 * (1 << 20);
+constexpr double kMaxCopied = 512.0 * (1 << 20);
 
 /// Measures kernels, and prints a line for each with its time and that of a copy of the same number of bytes,
 /// measured alternately.
@@ -36,7 +36,7 @@ class Table {
   Table(Device device, const std::string& json)
       : device_(device),
         results_("bench_kernels", device, json),
-        from_(randn({static_cast<std::int64_t>(kMostCopied / 8)}, DType::f32, device)),
+        from_(randn({static_cast<std::int64_t>(kMaxCopied / 8)}, DType::f32, device)),
         to_(zeros(from_.shape(), DType::f32, device)) {
     fmt::print(
         "{}\nlimit: a copy of the same number of bytes, measured alternately with the kernel; medians of "
@@ -58,7 +58,7 @@ class Table {
                   .seconds = seconds[0],
                   .flops = kernel.flops_at(size),
                   .bytes = bytes,
-                  .limit_seconds = seconds[1] * std::max(1.0, bytes / kMostCopied)};
+                  .limit_seconds = seconds[1] * std::max(1.0, bytes / kMaxCopied)};
     fmt::print("{:<30} {:<18} {:>10.2f} {:>11.2f} {:>11.2f} {:>8.1f} {:>6.2f}", row.name, row.size,
                bytes / 1e6, *row.limit_seconds * 1e6, seconds[0] * 1e6, bytes / seconds[0] / 1e9,
                seconds[0] / *row.limit_seconds);
@@ -76,7 +76,7 @@ class Table {
  private:
   /// A copy that moves `bytes` bytes in total, at most 512 MiB.
   void copy(double bytes) const {
-    const auto n = static_cast<std::int64_t>(std::min(bytes, kMostCopied) / 8);
+    const auto n = static_cast<std::int64_t>(std::min(bytes, kMaxCopied) / 8);
     scale(Stream::current(device_), DType::f32, from_.raw(), to_.raw(), std::max<std::int64_t>(n, 1), 1.0);
   }
 

@@ -5,16 +5,16 @@
 namespace ringtape {
 
 std::string quote(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
+  constexpr std::size_t kMaxLength = 60;
   std::string result = "'";
-  for (char c : text.substr(0, kLongest)) {
+  for (char c : text.substr(0, kMaxLength)) {
     if (c >= ' ' && c <= '~') {
       result += c;
     } else {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
-  return result + (text.size() > kLongest ? "...'" : "'");
+  return result + (text.size() > kMaxLength ? "...'" : "'");
 }
 
 }  // namespace ringtape

@@ -19,7 +19,7 @@ struct GzipReader::State {
 
 namespace {
 
-constexpr std::size_t kMostPerCall = 1u << 30;  // zlib counts in 32 bits
+constexpr std::size_t kMaxPerCall = 1u << 30;  // zlib counts in 32 bits
 
 }  // namespace
 
@@ -46,12 +46,12 @@ std::size_t GzipReader::read(void* to, std::size_t bytes) {
   std::size_t done = 0;
   while (!s.ended && done < bytes) {
     if (s.stream.avail_in == 0) {
-      const std::size_t count = std::min(s.left.size(), kMostPerCall);
+      const std::size_t count = std::min(s.left.size(), kMaxPerCall);
       s.stream.next_in = const_cast<std::uint8_t*>(s.left.data());
       s.stream.avail_in = static_cast<uInt>(count);
       s.left = s.left.subspan(count);
     }
-    const std::size_t room = std::min(bytes - done, kMostPerCall);
+    const std::size_t room = std::min(bytes - done, kMaxPerCall);
     s.stream.next_out = begin + done;
     s.stream.avail_out = static_cast<uInt>(room);
     const int result = inflate(&s.stream, Z_NO_FLUSH);

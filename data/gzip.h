@@ -25,7 +25,7 @@ class GzipReader {
   std::size_t read(void* to, std::size_t bytes);
 
   /// The largest possible compression ratio: deflate's shortest code, of 2 bits, stands for 258 bytes.
-  static constexpr std::uint64_t kMostExpansion = 1032;
+  static constexpr std::uint64_t kMaxExpansion = 1032;
 
  private:
   struct State;

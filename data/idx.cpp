@@ -20,7 +20,7 @@ class ByteSource {
     most_ = file.size();
     if (is_gzip(file)) {
       gzip_.emplace(file, name);
-      most_ *= GzipReader::kMostExpansion;
+      most_ *= GzipReader::kMaxExpansion;
     }
   }
 

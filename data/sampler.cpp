@@ -43,9 +43,9 @@ std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
 
 ReplacementSampler::ReplacementSampler(std::int64_t samples, std::int64_t draws, std::uint64_t seed)
     : samples_(samples), draws_(draws), seed_(seed) {
-  check(samples > 0 && draws > 0 && draws <= kMostDraws,
+  check(samples > 0 && draws > 0 && draws <= kMaxDraws,
         "ReplacementSampler: {} draws from {} samples, expected at least 1 of each, and at most {} draws",
-        draws, samples, kMostDraws);
+        draws, samples, kMaxDraws);
 }
 
 std::vector<std::int64_t> ReplacementSampler::order(std::int64_t epoch) const {

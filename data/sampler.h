@@ -49,8 +49,8 @@ class RandomSampler : public Sampler {
 class ReplacementSampler : public Sampler {
  public:
   /// An epoch's draws are made at once, 8 bytes each.
-  static constexpr std::int64_t kMostDraws = std::int64_t{1} << 27;
-  /// Throws Error unless samples and draws are at least 1, and draws at most kMostDraws.
+  static constexpr std::int64_t kMaxDraws = std::int64_t{1} << 27;
+  /// Throws Error unless samples and draws are at least 1, and draws at most kMaxDraws.
   ReplacementSampler(std::int64_t samples, std::int64_t draws, std::uint64_t seed);
   std::int64_t size() const override { return draws_; }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;

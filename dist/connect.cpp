@@ -16,8 +16,7 @@ std::shared_ptr<Communicator> connect_by_mpi([[maybe_unused]] const RankEnvironm
                                              [[maybe_unused]] Seconds timeout,
                                              [[maybe_unused]] const SlowLink& link = {}) {
 #ifdef RINGTAPE_WITH_MPI
-  std::shared_ptr<Communicator> comm =
-      MpiCommunicator::connect(timeout, MpiCommunicator::kLargestPiece, link);
+  std::shared_ptr<Communicator> comm = MpiCommunicator::connect(timeout, MpiCommunicator::kMaxPiece, link);
   check(comm->rank() == env.rank && comm->size() == env.world_size,
         "MPI says rank {} of {}, but {} says rank {} of {}: does mpirun belong to the MPI library that "
         "Ringtape was built with?",

@@ -25,11 +25,11 @@ struct MpiJob;
 class MpiCommunicator : public Communicator {
  public:
   /// The most elements that one MPI call can count, in an int.
-  static constexpr std::int64_t kLargestPiece = 0x7fffffff;
+  static constexpr std::int64_t kMaxPiece = 0x7fffffff;
   /// All ranks that mpirun or srun started; ranks on one machine divide its cores (dist/share_cores.h).
   /// Larger tensors are sent in pieces of at most `largest_piece` elements (a test sets it low). `link`
   /// delays the operations.
-  static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kLargestPiece,
+  static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kMaxPiece,
                                                   const SlowLink& link = {});
   const char* backend() const override { return "MPI"; }
 

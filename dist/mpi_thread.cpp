@@ -241,7 +241,7 @@ void MpiThread::begin_to_move(Running& running) {
 /// The time of the next test: after `pause`. If a slow link delays all operations in flight, the thread
 /// sleeps instead of yielding, and once MPI has completed all of them, until the first arrives.
 MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
-  constexpr std::chrono::microseconds kShortest{20};
+  constexpr std::chrono::microseconds kMinPause{20};
   const Clock::time_point now = Clock::now();
   Clock::time_point first_arrival = Clock::time_point::max();
   bool are_here = true;
@@ -251,7 +251,7 @@ MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
     are_here = are_here && running.is_here;
   }
   return are_here ? first_arrival
-                  : std::min(first_arrival, now + std::max<Clock::duration>(pause, kShortest));
+                  : std::min(first_arrival, now + std::max<Clock::duration>(pause, kMinPause));
 }
 
 /// Lets MPI transfer data. True if a request has completed.

@@ -74,14 +74,14 @@ class Variables {
   std::string read_;
 };
 
-constexpr int kMostRanks = 1 << 24;
+constexpr int kMaxRanks = 1 << 24;
 
 /// Reads size before rank, so that the rank can be checked against it.
 RankEnvironment read_ranks(Variables& variables, Launcher launcher, const std::string& rank,
                            const std::string& size) {
   RankEnvironment env;
   env.launcher = launcher;
-  env.world_size = variables.number(size, 1, kMostRanks);
+  env.world_size = variables.number(size, 1, kMaxRanks);
   env.rank = variables.number(rank, 0, env.world_size - 1);
   return env;
 }

@@ -18,10 +18,10 @@ namespace {
 // link.
 std::filesystem::path follow_links(std::filesystem::path path) {
   const std::string given = path.string();
-  constexpr int kMostLinks = 40;  // as in Linux
+  constexpr int kMaxLinks = 40;  // as in Linux
   std::error_code error;
   for (int link = 0; std::filesystem::is_symlink(path, error); ++link) {
-    check(link < kMostLinks, "{}: cannot follow the link: the links form a cycle", given);
+    check(link < kMaxLinks, "{}: cannot follow the link: the links form a cycle", given);
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
     check(!error, "{}: cannot follow the link: {}", given, error.message());
     path = path.parent_path() / target;  // which is `target` where that is absolute

@@ -55,7 +55,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   };
 
   bool add(Json value) {
-    check(++values_ <= Json::kMostValues, "{}: has more than {} values", source_, Json::kMostValues);
+    check(++values_ <= Json::kMaxValues, "{}: has more than {} values", source_, Json::kMaxValues);
     if (open_.empty()) {
       result = std::move(value);
     } else if (open_.back().value.is_array()) {

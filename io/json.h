@@ -45,10 +45,10 @@ class Json {
 
   /// Parses a whole text. Throws Error that begins with `source` for invalid JSON, with the position; for a
   /// name that occurs twice in an object; for values nested deeper than kDeepest, and for more than
-  /// kMostValues of them, so that a hostile text cannot fill the stack or the memory.
+  /// kMaxValues of them, so that a hostile text cannot fill the stack or the memory.
   static Json parse(std::string_view text, const std::string& source = "JSON");
   static constexpr int kDeepest = 64;
-  static constexpr std::size_t kMostValues = 10'000'000;
+  static constexpr std::size_t kMaxValues = 10'000'000;
 
   /// What dump() does with bytes in a string that are not UTF-8: throw Error, or write U+FFFD for them.
   enum class InvalidUtf8 { refuse, replace };

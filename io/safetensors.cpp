@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
               "elements are copied to and from the file as they are");
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kLongestHeader = 100'000'000;
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 
 struct DTypeName {
@@ -140,8 +140,8 @@ std::uint64_t read_header_length(const InputFile& file) {
         file.name(), file.size(), kLengthBytes);
   std::uint64_t length = 0;
   file.read_at(0, &length, kLengthBytes);
-  check(length <= kLongestHeader, "{}: claims a header of {} bytes, expected at most {}", file.name(), length,
-        kLongestHeader);
+  check(length <= kMaxHeaderBytes, "{}: claims a header of {} bytes, expected at most {}", file.name(),
+        length, kMaxHeaderBytes);
   check(length <= file.size() - kLengthBytes, "{}: claims a header of {} bytes, but only {} follow",
         file.name(), length, file.size() - kLengthBytes);
   return length;
@@ -183,8 +183,8 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const Safetenso
   std::string text = Json(std::move(header)).dump();
   // Spaces up to a multiple of 8, so that the elements are aligned in the file.
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
-  check(text.size() <= kLongestHeader, "save: the header takes {} bytes, expected at most {}", text.size(),
-        kLongestHeader);
+  check(text.size() <= kMaxHeaderBytes, "save: the header takes {} bytes, expected at most {}", text.size(),
+        kMaxHeaderBytes);
   return text;
 }
 

@@ -42,7 +42,7 @@ struct AttentionArgs {
   std::int64_t kv_heads = 0;  ///< of k and v; divides heads
   std::int64_t queries = 0;
   std::int64_t keys = 0;   ///< at least `queries`
-  std::int64_t width = 0;  ///< elements of a head, 1 to kMostAttentionWidth
+  std::int64_t width = 0;  ///< elements of a head, 1 to kMaxAttentionWidth
   double scale = 1;
   AttentionOperand q, k, v, out;
   void* lse = nullptr;  ///< [batch, heads, queries], f32 (f64 for f64)
@@ -55,7 +55,7 @@ struct AttentionArgs {
   AttentionPiece piece = {};
 };
 
-inline constexpr std::int64_t kMostAttentionWidth = 128;
+inline constexpr std::int64_t kMaxAttentionWidth = 128;
 
 /// At most this many queries are computed by attention_forward_few().
 inline constexpr std::int64_t kFewQueries = 2;

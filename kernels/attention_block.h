@@ -293,7 +293,7 @@ template <class Tile>
 inline constexpr int kStatElements = (3 + 2 * ColumnShare<Tile>::kParts) * Tile::tokens;
 
 /// The least limit of shared memory per block from compute capability 8.0 on: of 8.6, 8.9 and 12.x.
-inline constexpr std::size_t kMostSharedBytes = 99 * 1024;
+inline constexpr std::size_t kMaxSharedBytes = 99 * 1024;
 
 /// Bytes of shared memory of a kernel with `columns` and `scores` tiles, one of `rows`, and `stats` elements.
 template <class Tile>
@@ -314,7 +314,7 @@ void with_tile(int width, int columns, int scores, const Body& body) {
     return shared_bytes<Tile>(width, columns, scores, kStatElements<Tile>);
   };
   if constexpr (kGpuGeometry) {
-    if (bytes(Large{}) > kMostSharedBytes) return body(Small{}, bytes(Small{}));
+    if (bytes(Large{}) > kMaxSharedBytes) return body(Small{}, bytes(Small{}));
   }
   body(Large{}, bytes(Large{}));
 }

@@ -20,7 +20,7 @@ template <class T>
 __global__ void __launch_bounds__(kQueryThreads) attention_forward_query(AttentionProblem<T> p) {
   using A = accumulate_t<T>;
   constexpr int kWidth = kTokenWidth<T>;
-  constexpr int kPieces = static_cast<int>(kMostAttentionWidth) / (kThreadsOfValue * kWidth);
+  constexpr int kPieces = static_cast<int>(kMaxAttentionWidth) / (kThreadsOfValue * kWidth);
   const int rank = thread_rank(), width = padded_width(p.width);
   const std::int64_t head = blockIdx.x / p.queries, query = blockIdx.x % p.queries;
   const std::int64_t batch = head / p.heads, kv_head = head % p.heads / p.heads_per_kv();

@@ -15,16 +15,16 @@ constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
 /// Blocks that a multiprocessor can hold. With compute capability 8.0, 9.0 and 10.x it has 2,048 threads,
 /// with others from 8.0 on 1,536.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10
-constexpr int kMostBlocksHeld = 8;
+constexpr int kMaxBlocksHeld = 8;
 #else
-constexpr int kMostBlocksHeld = 6;
+constexpr int kMaxBlocksHeld = 6;
 #endif
 
 /// The kinds of norm: each value becomes a term, Op combines the terms, and the norm is the root of the
 /// result. kBlocksHeld is the number of blocks for which a multiprocessor has registers: with terms of a few
 /// instructions, all blocks of a launch at once.
 struct EuclideanNorm {
-  static constexpr int kBlocksHeld = kMostBlocksHeld;
+  static constexpr int kBlocksHeld = kMaxBlocksHeld;
   using Op = Sum;
   using Term = double;  // the square of a float above 1.8e19 or below 1e-23 leaves float's range
   __device__ Term term(float x) const { return static_cast<double>(x) * x; }
@@ -32,7 +32,7 @@ struct EuclideanNorm {
 };
 
 struct AbsoluteNorm {
-  static constexpr int kBlocksHeld = kMostBlocksHeld;
+  static constexpr int kBlocksHeld = kMaxBlocksHeld;
   using Op = Sum;
   using Term = double;
   __device__ Term term(float x) const { return fabsf(x); }
@@ -48,7 +48,7 @@ struct MaxOrNan {
 };
 
 struct MaximumNorm {
-  static constexpr int kBlocksHeld = kMostBlocksHeld;
+  static constexpr int kBlocksHeld = kMaxBlocksHeld;
   using Op = MaxOrNan;
   using Term = float;
   __device__ Term term(float x) const { return fabsf(x); }

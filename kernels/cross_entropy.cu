@@ -36,7 +36,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
     const T* values = logits + row * problem.classes;
     const auto target_logit = to_accumulate(values[target]);
     int beaten = 0;
-    if (!kGpuGeometry && classes <= kMostClassesOfThread) {  // no longer than one piece of a long row
+    if (!kGpuGeometry && classes <= kMaxClassesOfThread) {  // no longer than one piece of a long row
       for (int j = 0; j < classes; ++j) {
         beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
       }
@@ -66,7 +66,7 @@ void check_target_dtype(const char* operation, DType dtype) {
 
 template <class T, Pass pass>
 void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
-  if (problem.classes <= kMostClassesOfThread) {
+  if (problem.classes <= kMaxClassesOfThread) {
     const auto start = [&](auto kernel) {
       launch(kernel, thread_per_row_shape<T>(problem), stream, problem, buffers);
     };

@@ -10,10 +10,10 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-constexpr std::int64_t kMostClassesOfThread = 32;
+constexpr std::int64_t kMaxClassesOfThread = 32;
 constexpr int kRowsPerBlock = 128;  // of the kernel with one thread for each row
 /// The classes of MNIST and of other data sets: for these the compiler keeps a row in registers. A kernel for
-/// each number up to kMostClassesOfThread would take nvcc several minutes.
+/// each number up to kMaxClassesOfThread would take nvcc several minutes.
 constexpr int kTenClasses = 10;
 
 /// A thread's row of `classes` logits in shared memory. kClasses is their number if it is known at compile

@@ -198,9 +198,9 @@ __global__ void embedding_backward(EmbeddingProblem p, const TokenRow* sorted, c
 template <int W, class T>
 void launch_sums(const Stream& stream, const EmbeddingProblem& p, const TokenRow* sorted, const T* dy,
                  accumulate_t<T>* dweight) {
-  constexpr std::int64_t kRowsOfBlock = kGpuGeometry ? 1 : 32, kMostThreads = kGpuGeometry ? 256 : 1;
+  constexpr std::int64_t kRowsOfBlock = kGpuGeometry ? 1 : 32, kMaxThreads = kGpuGeometry ? 256 : 1;
   const std::int64_t vectors = ceil_div(p.columns, W);
-  const std::int64_t threads = minimum(kMostThreads, kGpuGeometry ? round_up(vectors, 32) : 1);
+  const std::int64_t threads = minimum(kMaxThreads, kGpuGeometry ? round_up(vectors, 32) : 1);
   const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(p.rows, kRowsOfBlock)),
                                static_cast<unsigned>(ceil_div(vectors, threads))),
                           static_cast<unsigned>(threads)};

@@ -26,7 +26,7 @@ constexpr std::int64_t embedding_workspace(std::int64_t rows) {
 }
 
 /// The most rows, and the most tokens of a table, that embedding_backward() supports.
-inline constexpr std::int64_t kMostEmbeddingRows = (std::int64_t{1} << 31) - 1;
+inline constexpr std::int64_t kMaxEmbeddingRows = (std::int64_t{1} << 31) - 1;
 
 }  // namespace ringtape
 
@@ -40,6 +40,6 @@ RINGTAPE_LAUNCHER(embedding_forward, DType dtype, const EmbeddingProblem& proble
 /// dweight[token] += dy for each row, in the order of the rows, whatever the number of threads; dweight is
 /// f32 (f64 for f64). The rows are sorted by their tokens, in a pass for each 4 bits of a token, and the rows
 /// of a token are then added up together: the work is linear in the rows whatever the tokens, and takes no
-/// atomics. At most kMostEmbeddingRows rows and tokens of the table.
+/// atomics. At most kMaxEmbeddingRows rows and tokens of the table.
 RINGTAPE_LAUNCHER(embedding_backward, DType dtype, const EmbeddingProblem& problem, const void* dy,
                   void* workspace, void* dweight);

@@ -99,14 +99,14 @@ Matmul make_matmul(const Problem& p) {
   return matmul;
 }
 
-/// The primitive for this problem, created on its first use; null where oneDNN has none. After kMost
+/// The primitive for this problem, created on its first use; null where oneDNN has none. After kMaxKnown
 /// different problems the thread drops its primitives, so that ever new shapes do not fill the memory.
 Matmul* find_matmul(const Problem& problem) {
-  constexpr std::size_t kMost = 512;
+  constexpr std::size_t kMaxKnown = 512;
   thread_local std::map<Problem, std::optional<Matmul>> known;
   auto entry = known.find(problem);
   if (entry == known.end()) {
-    if (known.size() == kMost) known.clear();
+    if (known.size() == kMaxKnown) known.clear();
     std::optional<Matmul> made;
     try {
       made = make_matmul(problem);

@@ -8,7 +8,7 @@ namespace {
 
 /// A block goes through rows of B, one after another.
 template <class T, class Out>
-__global__ void __launch_bounds__(kMostThreadsOfTwoRows)
+__global__ void __launch_bounds__(kMaxThreadsOfTwoRows)
     matvec(const T* a, const T* b, std::int64_t ldb, const Out* bias, Out* c, std::int64_t rows,
            std::int64_t columns, accumulate_t<T> alpha, accumulate_t<T> beta) {
   const BlockShare share = share_of_block(rows);
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kMostThreadsOfTwoRows)
 template <class T, class Out>
 void launch_matvec(const Stream& stream, const GemmArgs& args) {
   using A = accumulate_t<T>;
-  launch(matvec<T, Out>, rows_shape<T>(args.n, args.k, kMostThreadsOfTwoRows), stream,
+  launch(matvec<T, Out>, rows_shape<T>(args.n, args.k, kMaxThreadsOfTwoRows), stream,
          static_cast<const T*>(args.a), static_cast<const T*>(args.b), args.ldb,
          static_cast<const Out*>(args.bias), static_cast<Out*>(args.c), args.n, args.k,
          static_cast<A>(args.alpha), static_cast<A>(args.beta));

@@ -35,7 +35,7 @@ template <class T>
 constexpr int kBlocksOfForward = sizeof(T) == sizeof(float) ? 2 : 1;
 
 template <class T>
-__global__ void __launch_bounds__(kMostRowThreads, kBlocksOfForward<T>)
+__global__ void __launch_bounds__(kMaxRowThreads, kBlocksOfForward<T>)
     norm_forward(NormRows<T> p, const T* residual, T* sum, const T* bias, T* y) {
   using A = accumulate_t<T>;
   const A scale = A{1} / static_cast<A>(p.columns);
@@ -68,10 +68,10 @@ __global__ void __launch_bounds__(kMostRowThreads, kBlocksOfForward<T>)
   }
 }
 
-/// A block of norm_backward has a thread for every kKeptVectors vectors of a row, up to kMostRowThreads.
+/// A block of norm_backward has a thread for every kKeptVectors vectors of a row, up to kMaxRowThreads.
 template <class T>
-constexpr int kThreadsOfBackward = minimum<int>(kMostRowThreads,
-                                                ceil_div(kMostNormColumns, 32 * kKeptVectors * kVecLanes<T>) *
+constexpr int kThreadsOfBackward = minimum<int>(kMaxRowThreads,
+                                                ceil_div(kMaxNormColumns, 32 * kKeptVectors * kVecLanes<T>) *
                                                     32);
 
 template <class T>

@@ -10,7 +10,7 @@ namespace ringtape {
 struct NormProblem {
   DType dtype;  ///< f32, bf16, f16 or, on the CPU, f64
   std::int64_t rows;
-  std::int64_t columns;  ///< at most kMostNormColumns
+  std::int64_t columns;  ///< at most kMaxNormColumns
   double eps;
   const void* weight;  ///< T [columns]
   const void* x;       ///< T [rows, columns]
@@ -19,7 +19,7 @@ struct NormProblem {
 };
 
 /// The backward keeps the sums of all columns in shared memory, which limits their number.
-inline constexpr std::int64_t kMostNormColumns = 12288;
+inline constexpr std::int64_t kMaxNormColumns = 12288;
 
 /// The number of blocks of norm_backward, each with partial gradients of the parameters: a function of the
 /// rows and the kind of device, so that the order of the additions depends only on these. A GPU has up to

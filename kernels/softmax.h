@@ -52,8 +52,8 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
 template <class A>
 struct ExpOfDifference {
   A max;
-  /// The least max: with -inf, a row of -inf would have a sum of NaN instead of 0.
-  static constexpr A kLeastMax = kLowest<A>;
+  /// The lowest max: with -inf, a row of -inf would have a sum of NaN instead of 0.
+  static constexpr A kLowestMax = kLowest<A>;
 
   __device__ A operator()(A x) const { return softmax_exp(x - max); }
   /// The factor for a sum of e(x) under a lower max.
@@ -66,7 +66,7 @@ struct ExpOfDifference {
 /// divided by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
 class ExpInOneStep {
  public:
-  static constexpr float kLeastMax = -0x1p30f;
+  static constexpr float kLowestMax = -0x1p30f;
 
   // fmaf, because the compiler might fuse a plain product into another multiply-add, without rounding it.
   __device__ explicit ExpInOneStep(float max) : max_(max), reference_(fmaf(max, kLog2OfE, 0.0f)) {}
@@ -95,7 +95,7 @@ template <class A>
 class RunningSoftmax {
  public:
   __device__ RunningSoftmax() {
-    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = ExpBelow<A>::kLeastMax;
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = ExpBelow<A>::kLowestMax;
   }
 
   /// Adds N logits: 1, or a multiple of kSoftmaxSlots.

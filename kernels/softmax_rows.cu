@@ -26,7 +26,7 @@ __global__ void softmax_forward(const T* all_x, T* all_y, std::int64_t rows, std
 }
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreadsOfTwoRows)
+__global__ void __launch_bounds__(kMaxThreadsOfTwoRows)
     softmax_backward(const T* all_y, const T* all_dy, T* all_dx, std::int64_t rows, std::int64_t columns,
                      bool accumulate) {
   using A = accumulate_t<T>;
@@ -55,7 +55,7 @@ void softmax_forward(const Stream& stream, DType dtype, const void* x, void* y, 
 void softmax_backward(const Stream& stream, DType dtype, const void* y, const void* dy, void* dx,
                       std::int64_t rows, std::int64_t columns, bool accumulate) {
   RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(softmax_backward<T>, rows_shape<T>(rows, columns, kMostThreadsOfTwoRows),
+                             launch(softmax_backward<T>, rows_shape<T>(rows, columns, kMaxThreadsOfTwoRows),
                                     stream, static_cast<const T*>(y), static_cast<const T*>(dy),
                                     static_cast<T*>(dx), rows, columns, accumulate));
 }

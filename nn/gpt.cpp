@@ -60,11 +60,11 @@ void GPT::check_options(const TransformerOptions& o) {
   check_size("context", o.context, 1 << 24);
   check_size("layers", o.layers, 10000);
   check_size("heads", o.heads, 1 << 16);
-  check_size("width", o.width, kMostNormColumns);
+  check_size("width", o.width, kMaxNormColumns);
   check_size("hidden", o.hidden_or_default(), 1 << 20);
   check(o.width % o.heads == 0, "GPT: a width of {} is not divisible by {} heads", o.width, o.heads);
-  check(o.head_size() <= kMostAttentionWidth, "GPT: heads have {} elements, expected at most {}",
-        o.head_size(), kMostAttentionWidth);
+  check(o.head_size() <= kMaxAttentionWidth, "GPT: heads have {} elements, expected at most {}",
+        o.head_size(), kMaxAttentionWidth);
   check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
         "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
   check(o.norm_eps >= 0 && o.norm_eps < 1, "GPT: norm_eps: expected 0 to 1, found {}", o.norm_eps);

@@ -33,8 +33,8 @@ class Config {
     const Json* value = find(name);
     check(value != nullptr, "{}: '{}' is missing", path_, name);
     const std::int64_t found = converted(name, [&] { return value->as_int64(); });
-    constexpr std::int64_t kMost = 1 << 24;
-    check(found >= 1 && found <= kMost, "{}: '{}' is {}, expected 1 to {}", path_, name, found, kMost);
+    constexpr std::int64_t kMaxSize = 1 << 24;
+    check(found >= 1 && found <= kMaxSize, "{}: '{}' is {}, expected 1 to {}", path_, name, found, kMaxSize);
     return found;
   }
   std::int64_t size_or(const char* name, std::int64_t otherwise) const {

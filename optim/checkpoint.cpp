@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kFormat = 2;  // 1: moments of the whole arena; 2: moments of each parameter
 constexpr std::string_view kHistory = "history.";
-constexpr std::uint64_t kLongestJson = 16'000'000;
+constexpr std::uint64_t kMaxJsonBytes = 16'000'000;
 
 std::string checksum_text(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
@@ -31,7 +31,8 @@ std::filesystem::path tensors_beside(std::filesystem::path json) {
 
 Json read_json(const std::filesystem::path& path) {
   const std::uint64_t size = InputFile(path).size();
-  check(size <= kLongestJson, "{}: is {} bytes long, expected at most {}", path.string(), size, kLongestJson);
+  check(size <= kMaxJsonBytes, "{}: is {} bytes long, expected at most {}", path.string(), size,
+        kMaxJsonBytes);
   const std::vector<std::uint8_t> bytes = read_file(path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   check(!text.empty(), "{}: is empty, expected a checkpoint", path.string());
@@ -56,12 +57,12 @@ std::uint64_t whole_number(const std::string& file, const Json& object, const ch
 }
 
 TrainingPosition read_position(const std::string& file, const Json& content) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const auto step = static_cast<std::int64_t>(whole_number(file, content, "step", kMost));
+  constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
+  const auto step = static_cast<std::int64_t>(whole_number(file, content, "step", kMaxInteger));
   // Every completed epoch had at least one update.
   const auto epoch =
       static_cast<std::int64_t>(whole_number(file, content, "epoch", static_cast<std::uint64_t>(step)));
-  const auto samples = static_cast<std::int64_t>(whole_number(file, content, "samples", kMost));
+  const auto samples = static_cast<std::int64_t>(whole_number(file, content, "samples", kMaxInteger));
   return {step, epoch, samples};
 }
 
@@ -71,12 +72,12 @@ std::string describe(const SafetensorsFile::Entry& entry) {
 
 /// The first few of `differences` in one line.
 std::string list(const std::vector<std::string>& differences) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMaxListed = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(differences.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(differences.size(), kMaxListed); ++i) {
     text += (i == 0 ? "" : "; ") + differences[i];
   }
-  if (differences.size() > kMost) text += fmt::format("; and {} more", differences.size() - kMost);
+  if (differences.size() > kMaxListed) text += fmt::format("; and {} more", differences.size() - kMaxListed);
   return text;
 }
 

@@ -162,7 +162,7 @@ class Solver {
          second_known(missing),
          whole ? "" : fmt::format("{:.6g}, rounded up to ", ratio(plan_.target, known)), grouped(found));
     if (is_given(kRanks) && known > plan_.target) leave_ranks_idle(missing);
-    const std::int64_t cap = request_.max_accumulation.value_or(kLargestSize);
+    const std::int64_t cap = request_.max_accumulation.value_or(kMaxSize);
     if (plan_.shape.accumulation > cap) cap_accumulation(cap);
     show_global_batch();
     compare_with_target();

@@ -27,8 +27,8 @@ std::optional<std::int64_t> BatchConfig::number(const char* key) const {
     value = found->as_int64();
   } catch (const JsonError&) {  // reported below
   }
-  check(value >= 1 && value <= kLargestSize, "{}: {} must be a whole number from 1 to {}, found {}", name_,
-        key, kLargestSize, quote(found->dump()));
+  check(value >= 1 && value <= kMaxSize, "{}: {} must be a whole number from 1 to {}, found {}", name_, key,
+        kMaxSize, quote(found->dump()));
   return value;
 }
 

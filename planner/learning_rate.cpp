@@ -12,7 +12,7 @@
 namespace ringtape::planner {
 
 RatePlan plan_rate(const RateRequest& request) {
-  constexpr std::int64_t kMostSteps = 10'000'000;
+  constexpr std::int64_t kMaxSteps = 10'000'000;
   const double base = request.base_rate;
   const std::int64_t base_batch = request.schedule.base_batch;
   RatePlan plan;
@@ -34,8 +34,8 @@ RatePlan plan_rate(const RateRequest& request) {
                  .steps_per_epoch = per_epoch,
                  .steps = updates_of(request.epochs, per_epoch)};
   product(schedule.step_epochs, per_epoch);  // throws where it is too large
-  check(plan.length.steps <= kMostSteps, "the run has {} steps: expected at most {}", plan.length.steps,
-        kMostSteps);
+  check(plan.length.steps <= kMaxSteps, "the run has {} steps: expected at most {}", plan.length.steps,
+        kMaxSteps);
   plan.warmup = warmup_steps(schedule, request.batch_size, plan.length);
   plan.schedule = make_schedule(schedule, base, request.batch_size, plan.length);
   return plan;

@@ -21,8 +21,8 @@ void append(std::vector<MemoryRow>& rows, const std::vector<MemoryRow>& more) {
 }
 
 void add_workspace(MemoryPlan& plan, std::int64_t workspace) {
-  check(workspace >= 0 && workspace <= kLargestSize, "the workspace must be 0 to {} bytes, found {}",
-        kLargestSize, workspace);
+  check(workspace >= 0 && workspace <= kMaxSize, "the workspace must be 0 to {} bytes, found {}", kMaxSize,
+        workspace);
   plan.rows.push_back({"workspace", workspace, "as given"});
 }
 

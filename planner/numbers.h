@@ -9,10 +9,10 @@
 namespace ringtape::planner {
 
 /// The largest size, about 10^12, so that products of sizes can be checked and printed.
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
 /// A run has at most this many epochs.
-constexpr double kMostEpochs = 1e6;
+constexpr double kMaxEpochs = 1e6;
 
 /// a / b, rounded up, for a >= 0 and b > 0.
 std::int64_t divide_up(std::int64_t a, std::int64_t b);
@@ -28,10 +28,10 @@ using ringtape::grouped;
 std::string bytes_text(std::int64_t bytes);
 
 /// The updates of this many epochs of `updates` each, rounded up. Throws Error unless
-/// 0 < epochs <= kMostEpochs.
+/// 0 < epochs <= kMaxEpochs.
 std::int64_t updates_of(double epochs, std::int64_t updates);
 
-/// Throws Error unless 1 <= size <= kLargestSize.
+/// Throws Error unless 1 <= size <= kMaxSize.
 void check_size(const std::string& name, std::int64_t size);
 
 }  // namespace ringtape::planner

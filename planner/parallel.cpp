@@ -11,7 +11,7 @@
 namespace ringtape::planner {
 namespace {
 
-constexpr std::int64_t kMostRanks = 100'000;
+constexpr std::int64_t kMaxRanks = 100'000;
 
 std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> found;
@@ -99,8 +99,8 @@ std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes
 
 void check_request(const ParallelRequest& request) {
   check_sizes(request.model);
-  check(request.ranks >= 1 && request.ranks <= kMostRanks,
-        "the number of ranks must be from 1 to {}, found {}", kMostRanks, request.ranks);
+  check(request.ranks >= 1 && request.ranks <= kMaxRanks,
+        "the number of ranks must be from 1 to {}, found {}", kMaxRanks, request.ranks);
   check_size("the memory of a rank", request.memory);
   check_size("the global batch", request.global_batch);
   check(request.flops > 0 && std::isfinite(request.flops), "the FLOP/s must be above 0, found {}",

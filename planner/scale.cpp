@@ -15,13 +15,13 @@
 namespace ringtape::planner {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1'000'000;
-constexpr std::int64_t kMostBuckets = 20'000;
-constexpr double kMostSeconds = 1e9;
+constexpr std::int64_t kMaxRanks = 1'000'000;
+constexpr std::int64_t kMaxBuckets = 20'000;
+constexpr double kMaxSeconds = 1e9;
 
 void check_seconds(const char* name, double seconds) {
-  check(seconds >= 0 && seconds <= kMostSeconds, "{} must be from 0 to {:g} seconds, found {}", name,
-        kMostSeconds, seconds);
+  check(seconds >= 0 && seconds <= kMaxSeconds, "{} must be from 0 to {:g} seconds, found {}", name,
+        kMaxSeconds, seconds);
 }
 
 /// The mesh of this many ranks, with `accumulation` micro-batches.
@@ -80,9 +80,9 @@ void check_model(const ScaleRequest& request) {
     check(*request.forward + *request.backward > 0, "forward and backward take no time");
   } else {
     const double forward = forward_by_flops(request);
-    check(2 * forward <= kMostSeconds,
+    check(2 * forward <= kMaxSeconds,
           "at {:g} FLOP/s forward takes {:.3g} seconds, and backward twice that: expected at most {:g}",
-          request.flops, forward, kMostSeconds);
+          request.flops, forward, kMaxSeconds);
   }
   check_seconds("the update", request.update);
   if (request.global_batch) {
@@ -147,7 +147,7 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
 void check_ranks(const ScaleRequest& request) {
   check(!request.ranks.empty(), "no number of ranks to look at");
   for (std::int64_t ranks : request.ranks) {
-    check(ranks >= 1 && ranks <= kMostRanks, "the number of ranks must be from 1 to {}, found {}", kMostRanks,
+    check(ranks >= 1 && ranks <= kMaxRanks, "the number of ranks must be from 1 to {}, found {}", kMaxRanks,
           ranks);
     check_ranks(request.cluster, ranks);
     if (request.mesh) check_mesh(request, ranks);
@@ -243,7 +243,7 @@ double seconds_of_a_sample(const ScaleRequest& request) {
 }
 
 ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
-  constexpr double kMostMessages = 1e8;  // some seconds
+  constexpr double kMaxMessages = 1e8;  // some seconds
   const std::int64_t accumulation = accumulation_of(request, ranks);
   const std::int64_t own_samples = product(request.micro_batch, accumulation);
   const std::int64_t data_and_context = ranks / part_ranks(request);
@@ -252,7 +252,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
                    .accumulation = accumulation,
                    .global_batch = product(own_samples, ranks / model_ranks(request))};
   point.by_messages = may_simulate && data_and_context > 1 && data_and_context <= request.messages_up_to &&
-                      count_messages(request, model, data_and_context) <= kMostMessages;
+                      count_messages(request, model, data_and_context) <= kMaxMessages;
   // Without jitter all ranks take the same time, so one rank stands for all.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
   point.times = simulate_steps(model, alike ? 1 : data_and_context, request.steps, Jitter(request.jitter),
@@ -388,8 +388,8 @@ std::vector<double> bucket_bytes(const ScaleRequest& request) {
   const std::int64_t bytes = product(request.parameters, request.gradient_bytes);
   const std::int64_t rest = std::max<std::int64_t>(bytes - request.first_bucket, 0);
   const std::int64_t count = 1 + divide_up(rest, request.bucket);
-  check(count <= kMostBuckets, "{} of gradients make {} buckets: expected at most {}, so larger ones",
-        grouped(bytes), count, kMostBuckets);
+  check(count <= kMaxBuckets, "{} of gradients make {} buckets: expected at most {}, so larger ones",
+        grouped(bytes), count, kMaxBuckets);
   std::vector<double> buckets = {static_cast<double>(std::min(request.first_bucket, bytes))};
   for (std::int64_t left = rest; left > 0; left -= request.bucket) {
     buckets.push_back(static_cast<double>(std::min(request.bucket, left)));

@@ -54,7 +54,7 @@ void draw_band(Plot& plot, std::span<const Group> groups, int colour) {
 }
 
 void draw_line(Plot& plot, const Series& series, int colour) {
-  const std::vector<Group> groups = group_points(series.points, kMostGroups);
+  const std::vector<Group> groups = group_points(series.points, kMaxGroups);
   if (groups.size() < series.points.size()) draw_band(plot, groups, colour);
   std::string path;
   const auto is_gap = [&](std::size_t i) { return i >= groups.size() || std::isnan(groups[i].mean); };

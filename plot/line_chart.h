@@ -31,9 +31,9 @@ struct LineChart {
 };
 
 /// The largest number of points of a line.
-constexpr std::size_t kMostGroups = 240;
+constexpr std::size_t kMaxGroups = 240;
 
-/// Lines over x. A series with more than kMostGroups points is drawn as the mean of each group of neighbours,
+/// Lines over x. A series with more than kMaxGroups points is drawn as the mean of each group of neighbours,
 /// with a band from the group's smallest to its largest value. Unless the chart has `from_zero`, the vertical
 /// axis is logarithmic if all values are above 0 and the largest is more than 20 times the smallest. Without
 /// points the axes are empty.

@@ -36,7 +36,7 @@ std::string line_chart(const std::vector<double>& values, const Terminal& termin
                        ChartScale scale) {
   if (values.size() < 2) return "";
   std::vector<double> columns =
-      columns_of(values, std::clamp(terminal.columns - kAxisColumns, 9, kMostColumns));
+      columns_of(values, std::clamp(terminal.columns - kAxisColumns, 9, kMaxColumns));
   const bool logarithmic = scale == ChartScale::automatic &&
                            std::all_of(columns.begin(), columns.end(), [](double v) { return !(v <= 0); });
   double low = INFINITY, high = -INFINITY;

@@ -14,7 +14,7 @@ enum class ChartScale {
 };
 
 /// The largest width of a chart in columns, without its axis.
-constexpr int kMostColumns = 72;
+constexpr int kMaxColumns = 72;
 
 /// A line chart for a terminal: values from left to right, averaged where several share a column, in `height`
 /// lines. No line is longer than the terminal if that has 20 columns or more. Dots are Braille characters,

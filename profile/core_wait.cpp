@@ -59,11 +59,11 @@ std::optional<double> CoreWait::share() const {
 std::string too_busy(std::optional<double> share) {
   if (!share)
     return "whether the machine was too busy is not known: the system does not count waiting for a core";
-  if (*share <= kMostCoreWait) return "";
+  if (*share <= kMaxCoreWait) return "";
   return fmt::format(
       "the machine was too busy: a thread that was measured waited for a core for {:.0f}% of the time, "
       "expected at most {:.0f}%",
-      *share * 100, kMostCoreWait * 100);
+      *share * 100, kMaxCoreWait * 100);
 }
 
 void check_quiet(std::optional<double> share, std::string_view when) {

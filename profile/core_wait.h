@@ -11,7 +11,7 @@
 namespace ringtape {
 
 /// The largest share of its time that a thread of a measured process may wait for a core.
-inline constexpr double kMostCoreWait = 0.05;
+inline constexpr double kMaxCoreWait = 0.05;
 
 /// The time that each of the process's threads has waited for a core since construction, without pauses.
 class CoreWait {
@@ -36,10 +36,10 @@ class CoreWait {
   double passed_ = 0;        // up to the last pause
 };
 
-/// A warning if the share is above kMostCoreWait, "the machine was too busy: ...", or if it is nullopt, not
+/// A warning if the share is above kMaxCoreWait, "the machine was too busy: ...", or if it is nullopt, not
 /// known; otherwise "".
 std::string too_busy(std::optional<double> share);
-/// Throws Error above kMostCoreWait: "not measured, WHEN: the machine was too busy: ...". Prints a note on
+/// Throws Error above kMaxCoreWait: "not measured, WHEN: the machine was too busy: ...". Prints a note on
 /// standard error where the share is not known.
 void check_quiet(std::optional<double> share, std::string_view when);
 

@@ -8,7 +8,7 @@ namespace {
 
 /// Numbers of characters: of a line without the GPU's column, of that column, at most of a layer's path, at
 /// least of the shapes.
-constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMostLayer = 12, kLeastShapes = 12;
+constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMaxLayer = 12, kMinShapes = 12;
 constexpr const char* kEllipsis = "\u2026";
 
 /// Percent of the limit, and which sets it: FLOPs or bytes.
@@ -36,7 +36,7 @@ std::string shortened(std::string shapes, std::size_t room) {
 
 /// The end of a layer's path.
 std::string shortened(const std::string& path) {
-  return path.size() <= kMostLayer ? path : kEllipsis + path.substr(path.size() - kMostLayer + 1);
+  return path.size() <= kMaxLayer ? path : kEllipsis + path.substr(path.size() - kMaxLayer + 1);
 }
 
 /// One line, as texts. A step has no calls, and idle time has no work.
@@ -52,7 +52,7 @@ class Table {
   explicit Table(const Profile& profile) : profile_(profile) {
     for (const ProfileRow& row : profile.rows) {
       name_width_ = std::max(name_width_, row.name.size());
-      layer_width_ = std::max(layer_width_, std::min(row.layer.size(), kMostLayer));
+      layer_width_ = std::max(layer_width_, std::min(row.layer.size(), kMaxLayer));
     }
   }
 
@@ -105,7 +105,7 @@ class Table {
                         line.gbytes_per_second, line.gflops_per_second, line.limit, line.memory, line.layer,
                         layer_width_);
     const std::size_t most = kLine + (has_device_ ? kDeviceColumn : 0);
-    text += shortened(line.shapes, std::max(most, text.size() + kLeastShapes) - text.size());
+    text += shortened(line.shapes, std::max(most, text.size() + kMinShapes) - text.size());
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }
 

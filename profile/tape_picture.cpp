@@ -14,7 +14,7 @@ constexpr double kLeafWidth = 178, kLeafHeight = 24, kLeafGap = 6;
 constexpr double kBoxWidth = 216, kBoxHeight = 54, kBoxGap = 28;
 constexpr double kLeft = 8, kFirstBox = kLeft + kLeafWidth + 44, kTop = 84, kRowGap = 30;
 constexpr double kLane = 12;  // between edges that pass rows by
-constexpr std::size_t kLongestName = 24;
+constexpr std::size_t kMaxNameLength = 24;
 
 /// Where a vertex is drawn. Rows count from 0.
 struct VertexPosition {
@@ -28,7 +28,7 @@ struct Layout {
 };
 
 std::string short_name(const std::string& text) {
-  return text.size() <= kLongestName ? text : text.substr(0, kLongestName - 1) + "…";
+  return text.size() <= kMaxNameLength ? text : text.substr(0, kMaxNameLength - 1) + "…";
 }
 
 bool is_operation(const TapeVertex& vertex) {

@@ -7,7 +7,7 @@ TEXTS = ("name", "size", "model", "inputs", "file", "limit", "occupancy_limit", 
 TORCH_MODES = ("eager", "compiled")
 MEASURED_SETTINGS = ("limit_gflop_per_s", "large_product_gflop_per_s")  # measured, not chosen; the second is in older files
 LIBRARY_SETTINGS = ("vendor", "torch", "torch_build", "torch_cpu_capability")  # may differ, as a comparison may be of two versions
-LARGEST_WAIT = 0.05  # as kMostCoreWait in profile/core_wait.h
+LARGEST_WAIT = 0.05  # as kMaxCoreWait in profile/core_wait.h
 
 
 class ResultsError(Exception):

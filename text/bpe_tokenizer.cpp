@@ -48,7 +48,7 @@ class BpeTokenizer::Encoding {
 
   // Most pieces have occurred before: their tokens are copied from there.
   void append_piece(std::string_view piece) {
-    constexpr std::size_t kMostKnown = 1 << 20;  // pieces, to limit the memory
+    constexpr std::size_t kMaxKnown = 1 << 20;  // pieces, to limit the memory
     const auto known = known_.find(piece);
     if (known != known_.end()) {
       for (std::size_t i = 0; i < known->second.count; ++i) ids.push_back(ids[known->second.first + i]);
@@ -56,7 +56,7 @@ class BpeTokenizer::Encoding {
     }
     const std::size_t first = ids.size();
     merge(piece);
-    if (known_.size() < kMostKnown) known_.emplace(piece, Place{first, ids.size() - first});
+    if (known_.size() < kMaxKnown) known_.emplace(piece, Place{first, ids.size() - first});
   }
 
   // The tokens of a piece are a doubly linked list; a token's place is that of its first byte.

@@ -18,10 +18,10 @@ static_assert(std::endian::native == std::endian::little, "ids are copied to and
 
 constexpr std::size_t kTokenHeaderBytes = 512;
 constexpr const char* kTokenFormat = "ringtape tokens 1";
-constexpr std::int64_t kMostOf16Bits = 1 << 16;
+constexpr std::int64_t kMaxOf16Bits = 1 << 16;
 
 std::size_t token_width(std::int64_t vocabulary_size) {
-  return vocabulary_size <= kMostOf16Bits ? 2 : 4;
+  return vocabulary_size <= kMaxOf16Bits ? 2 : 4;
 }
 
 const char* token_dtype(std::size_t width) {

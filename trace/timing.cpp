@@ -23,7 +23,7 @@ namespace {
 std::vector<std::vector<double>> seconds_of_rounds(const std::vector<TimedWork>& works, Device device,
                                                    const TimingOptions& options) {
   check(options.rounds > 0, "timing: {} rounds, expected at least 1", options.rounds);
-  constexpr double kMostRuns = 1000;
+  constexpr double kMaxRuns = 1000;
   const Stream stream = Stream::current(device);
   Event start(device), stop(device);
   const auto seconds_of_run = [&](const TimedWork& work, int runs) {
@@ -39,7 +39,7 @@ std::vector<std::vector<double>> seconds_of_rounds(const std::vector<TimedWork>&
     work();
     const double once = std::max(seconds_of_run(work, 1), 1e-9);
     longest = std::max(longest, once);
-    runs.push_back(static_cast<int>(std::clamp(options.round_seconds / once, 1.0, kMostRuns)));
+    runs.push_back(static_cast<int>(std::clamp(options.round_seconds / once, 1.0, kMaxRuns)));
   }
   const int rounds = longest > kLongRun ? std::min(options.rounds, kRoundsOfLongRuns) : options.rounds;
   std::vector<std::vector<double>> seconds(works.size());

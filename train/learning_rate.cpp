@@ -36,15 +36,15 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
 }
 
 /// A step times the number of points of a chart must not overflow.
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 50;
 
 }  // namespace
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
   const std::int64_t per_epoch = on_cpu::ceil_div(samples, options.batch_size);
-  check(options.epochs <= kMostSteps / std::max<std::int64_t>(per_epoch, 1),
+  check(options.epochs <= kMaxSteps / std::max<std::int64_t>(per_epoch, 1),
         "--epochs {} of {} steps each: expected at most {} steps in total", options.epochs, per_epoch,
-        kMostSteps);
+        kMaxSteps);
   const std::int64_t all = options.epochs * per_epoch;
   return {.samples = samples,
           .steps_per_epoch = per_epoch,
@@ -102,7 +102,7 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
                     static_cast<double>(step) / static_cast<double>(length.steps_per_epoch), schedule(step));
   }
   // A few rates for each column of the chart are enough for a run of any length.
-  const std::int64_t points = std::min<std::int64_t>(length.steps, kMostColumns * 16);
+  const std::int64_t points = std::min<std::int64_t>(length.steps, kMaxColumns * 16);
   std::vector<double> rates;
   for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
   return text + "\n" + line_chart(rates, standard_output(), 12, ChartScale::linear);

@@ -105,9 +105,10 @@ OptionValue warmup_value(std::optional<std::int64_t>& steps) {
               steps = std::nullopt;
               return;
             }
-            constexpr std::uint64_t kMost = 999'999'999'999'999;
+            constexpr std::uint64_t kMaxSteps = 999'999'999'999'999;
             const std::optional<std::uint64_t> number = parse_uint64(text);
-            check(number && *number <= kMost, "expected a number of steps or auto, found {}", quote(text));
+            check(number && *number <= kMaxSteps, "expected a number of steps or auto, found {}",
+                  quote(text));
             steps = static_cast<std::int64_t>(*number);
           },
           [&steps] { return steps ? fmt::format("{}", *steps) : std::string("auto"); }};

@@ -131,10 +131,10 @@ OptionValue in_range(OptionValue value, double low, double high) {
     read(text);
     for (const std::string& piece : split(text, ',')) {
       const double number = parse_double(piece).value_or(std::numeric_limits<double>::quiet_NaN());
-      constexpr double kMost = std::numeric_limits<double>::max();
-      const std::string range = high < kMost   ? fmt::format("a number from {} to {}", low, high)
-                                : high > kMost ? fmt::format("a number of at least {}", low)
-                                               : fmt::format("a finite number of at least {}", low);
+      constexpr double kMaxDouble = std::numeric_limits<double>::max();
+      const std::string range = high < kMaxDouble   ? fmt::format("a number from {} to {}", low, high)
+                                : high > kMaxDouble ? fmt::format("a number of at least {}", low)
+                                                    : fmt::format("a finite number of at least {}", low);
       check(number >= low && number <= high, "expected {}, found {}", range, quote(text));
     }
   };

@@ -18,7 +18,7 @@ namespace ringtape {
 namespace {
 
 /// Full batches and the short last batch of an epoch need two graphs.
-constexpr std::size_t kMostGraphs = 4;
+constexpr std::size_t kMaxGraphs = 4;
 
 void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
@@ -71,7 +71,7 @@ UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t 
   const std::int64_t micro_batch = given > 0 ? given : batch->size();
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch->size(), micro_batch);
   const std::pair sizes(batch->size(), window_.targets());
-  const bool has_graph = graphs_.size() < kMostGraphs || graphs_.contains(sizes);
+  const bool has_graph = graphs_.size() < kMaxGraphs || graphs_.contains(sizes);
   if (options_.graph && has_graph) return replay(*batch, pieces);
   const auto piece = [&](std::size_t i) { return batch->slice(pieces[i].first, pieces[i].size); };
   std::vector<Shape> features;

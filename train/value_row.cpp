@@ -81,7 +81,7 @@ void set_values(ValueRow& row, const Tensor& tensor) {
   const std::int64_t finite = count - row.non_finite;
   if (finite == 0) row.min = row.max = 0;
   row.mean = finite == 0 ? 0 : sum / static_cast<double>(finite);
-  const std::int64_t samples = std::min(count, ValueRow::kMostSamples);
+  const std::int64_t samples = std::min(count, ValueRow::kMaxSamples);
   for (std::int64_t i = 0; i < samples; ++i) {
     const std::int64_t at = samples == count ? i : i * (count - 1) / (samples - 1);
     const double value = values[static_cast<std::size_t>(at)];

@@ -14,7 +14,7 @@ namespace ringtape {
 struct ValueRow {
   /// The largest number of values in a row. A tensor with more values is sampled at about equal distances,
   /// including its first and last value.
-  static constexpr std::int64_t kMostSamples = 64;
+  static constexpr std::int64_t kMaxSamples = 64;
 
   std::int64_t step = 0;         ///< counted from 1
   std::int64_t micro_batch = 0;  ///< of the step, counted from 0; -1 for a parameter

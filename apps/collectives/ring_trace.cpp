@@ -12,8 +12,8 @@
 namespace ringtape {
 namespace {
 
-constexpr int kElements = 4;    // in a chunk
-constexpr int kMostRanks = 24;  // f32 represents the sums of 2^0 to 2^23 exactly
+constexpr int kElements = 4;   // in a chunk
+constexpr int kMaxRanks = 24;  // f32 represents the sums of 2^0 to 2^23 exactly
 
 /// The sum in each chunk on this rank. The values of rank r are 2^r, so the bits of a sum tell its ranks.
 std::vector<std::int64_t> held_by(const Tensor& tensor, int world_size) {
@@ -104,8 +104,8 @@ void draw_panel(svg::Canvas& canvas, const RingTrace& trace, int step) {
 
 RingTrace trace_ring(Communicator& comm) {
   const int size = comm.size();
-  check(size >= 2 && size <= kMostRanks, "--trace-ring: found {}, expected 2 to {}", counted(size, "rank"),
-        kMostRanks);
+  check(size >= 2 && size <= kMaxRanks, "--trace-ring: found {}, expected 2 to {}", counted(size, "rank"),
+        kMaxRanks);
   const Tensor tensor = full({size * kElements}, 1 << comm.rank(), DType::f32, comm.device());
   // For each step: the chunk that is sent, its number of elements, and the sums in all chunks; after the last
   // step, the sums once more.

@@ -52,14 +52,14 @@ TextModel load_text_model(const std::filesystem::path& folder, std::optional<dou
   const std::int64_t tokens = loaded.tokenizer->vocabulary_size();
   const std::int64_t rows = loaded.model->options().vocabulary;
   // Models with GPT-2's tokens often have more rows, up to a round number such as 50304.
-  constexpr std::int64_t kMostMore = 1000;
+  constexpr std::int64_t kMaxUnusedRows = 1000;
   const bool is_gpt2 = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
-  check(tokens == rows || (is_gpt2 && tokens < rows && rows - tokens <= kMostMore),
+  check(tokens == rows || (is_gpt2 && tokens < rows && rows - tokens <= kMaxUnusedRows),
         "{}: the tokenizer{} has {} tokens, the model has {}{}", folder.string(),
         std::filesystem::exists(folder / kTokenizerFile)
             ? ""
             : fmt::format(" (GPT-2's, as there is no {})", kTokenizerFile),
-        tokens, rows, is_gpt2 ? fmt::format(", expected at most {} more", kMostMore) : "");
+        tokens, rows, is_gpt2 ? fmt::format(", expected at most {} more", kMaxUnusedRows) : "");
   return loaded;
 }
 

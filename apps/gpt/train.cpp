@@ -112,9 +112,9 @@ struct TrainCommand {
       shape = loaded.model->options();
     }
     const std::int64_t batch_size = program.options().data.batch_size;
-    check(steps_per_epoch <= ReplacementSampler::kMostDraws / batch_size,
+    check(steps_per_epoch <= ReplacementSampler::kMaxDraws / batch_size,
           "--steps-per-epoch {} of --batch-size {}: expected at most {} samples in an epoch", steps_per_epoch,
-          batch_size, ReplacementSampler::kMostDraws);
+          batch_size, ReplacementSampler::kMaxDraws);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);

@@ -25,20 +25,20 @@ struct Options {
 void add_batch_flags(CommandLine& app, Options& options) {
   BatchRequest& batch = options.batch;
   app.group("Batch");
-  app.option("--batch-size", between(batch.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(batch.global_batch, 1, kMaxSize),
              "samples in an update of the weights");
-  app.option("--global-tokens", between(batch.global_tokens, 1, kLargestSize),
+  app.option("--global-tokens", between(batch.global_tokens, 1, kMaxSize),
              "the same in tokens, with --context");
-  app.option("--context", between(batch.sequence, 1, kLargestSize), kContextHelp);
-  app.option("--micro-batch", between(batch.micro_batch, 1, kLargestSize),
+  app.option("--context", between(batch.sequence, 1, kMaxSize), kContextHelp);
+  app.option("--micro-batch", between(batch.micro_batch, 1, kMaxSize),
              "samples in a forward pass of a rank");
-  app.option("--ranks", between(batch.ranks, 1, kLargestSize), "data-parallel GPUs");
-  app.option("--accumulation", between(batch.accumulation, 1, kLargestSize),
+  app.option("--ranks", between(batch.ranks, 1, kMaxSize), "data-parallel GPUs");
+  app.option("--accumulation", between(batch.accumulation, 1, kMaxSize),
              "micro-batches of a rank in an update");
-  app.option("--max-accumulation", between(batch.max_accumulation, 1, kLargestSize),
+  app.option("--max-accumulation", between(batch.max_accumulation, 1, kMaxSize),
              "limit on the computed accumulation steps [without a number: 8]")
       .value_may_be_left_out("8");
-  app.option("--dataset", between(batch.dataset, 1, kLargestSize), "samples in an epoch");
+  app.option("--dataset", between(batch.dataset, 1, kMaxSize), "samples in an epoch");
   app.option("--data-percent", between(batch.data_percent, 0.1, 1.0),
              "use this percentage of --dataset, 0.1 to 1, as the global batch [without a number: 1]")
       .value_may_be_left_out("1");
@@ -66,7 +66,7 @@ void add_run_flags(CommandLine& app, Options& options) {
       .no_default();
   app.option("--price", between(options.run.price, 0, 1e9), "price of one GPU for an hour [0]").no_default();
   app.option("--max-steps", options.run.updates, "length of the run in steps");
-  app.option("--epochs", between(options.run.epochs, 1e-6, kMostEpochs),
+  app.option("--epochs", between(options.run.epochs, 1e-6, kMaxEpochs),
              "length of the run in epochs of --dataset");
   app.option("--total-tokens", options.run.total_tokens, "length of the run in tokens, with --context");
 }

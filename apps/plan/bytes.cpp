@@ -22,8 +22,8 @@ OptionValue option_value(Bytes& bytes) {
 
 std::int64_t bytes_of(const char* flag, const Bytes& given) {
   const std::uint64_t bytes = given.number;
-  check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kLargestSize) << 10,
-        "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kLargestSize << 10), bytes);
+  check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kMaxSize) << 10,
+        "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kMaxSize << 10), bytes);
   return static_cast<std::int64_t>(bytes);
 }
 

@@ -10,7 +10,7 @@ void ClusterFlags::add(CommandLine& app) {
   for (const Cluster& cluster : cluster_presets()) names += (names.empty() ? "" : ", ") + cluster.name;
   app.option("--cluster", name_, names);
 
-  app.option("--ranks-per-node", between(ranks_per_node_, 1, kLargestSize), "ranks in a node");
+  app.option("--ranks-per-node", between(ranks_per_node_, 1, kMaxSize), "ranks in a node");
   app.option("--intra-node-latency", between(intra_node_us_, 0, 1e7),
              "latency of a message inside a node in us");
   app.option("--intra-node-bandwidth", between(intra_node_gb_, 1e-6, 1e6),

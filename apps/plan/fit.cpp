@@ -30,11 +30,11 @@ struct Options {
 
 void add_flags(CommandLine& app, Options& options) {
   app.group("Batch");
-  app.option("--batch-size", between(options.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(options.global_batch, 1, kMaxSize),
              "samples in an update of the weights")
       .required();
 
-  app.option("--ranks", between(options.ranks, 1, kLargestSize), "data-parallel GPUs");
+  app.option("--ranks", between(options.ranks, 1, kMaxSize), "data-parallel GPUs");
 
   app.group("Memory");
   app.option("--memory", option_value(options.memory),
@@ -49,14 +49,14 @@ void add_flags(CommandLine& app, Options& options) {
 
   app.group("An MLP or a GPT of GPT-2's architecture, which is run");
   const Flag mlp =
-      app.option("--mlp", between(options.model.sizes, 1, kLargestSize), "sizes of its layers, input first")
+      app.option("--mlp", between(options.model.sizes, 1, kMaxSize), "sizes of its layers, input first")
           .type_name("INT,INT,...")
           .excludes(state);
   options.transformer.add(app).excludes(state).excludes(mlp);
   const Flag estimate =
       app.option("--estimate", options.estimate, "compute the memory by formula without running")
           .excludes(state);
-  app.option("--recompute", between(options.model.recompute, 0, kLargestSize),
+  app.option("--recompute", between(options.model.recompute, 0, kMaxSize),
              "keep only the input of each segment of this many layers or blocks; 0: keep everything")
       .excludes(state);
 

@@ -26,8 +26,8 @@ void add_flags(CommandLine& app, Options& options) {
     if (is_required) flag.required();
   }
   app.group("Length of the run");
-  app.option("--dataset", between(options.dataset, 1, kLargestSize), "samples in an epoch").required();
-  app.option("--epochs", between(options.epochs, 1e-6, kMostEpochs), "length of the run in epochs");
+  app.option("--dataset", between(options.dataset, 1, kMaxSize), "samples in an epoch").required();
+  app.option("--epochs", between(options.epochs, 1e-6, kMaxEpochs), "length of the run in epochs");
   app.group("Output");
   add_json_flag(app, options.json);
 }

@@ -35,16 +35,16 @@ const std::vector<std::pair<std::string, Recompute>> kGranularities = {
 
 void add_model_flags(CommandLine& app, Options& options) {
   app.group("Model: one of --mlp, --layers (GPT-2's architecture) and --parameters");
-  const Flag mlp = app.option("--mlp", between(options.mlp.sizes, 1, kLargestSize),
+  const Flag mlp = app.option("--mlp", between(options.mlp.sizes, 1, kMaxSize),
                               "sizes of an MLP's layers, input first: 784,256,10")
                        .type_name("INT,INT,...");
   app.option("--no-bias", options.no_bias, "the MLP has no biases").needs(mlp);
-  app.option("--trained-layers", between(options.mlp.trained_layers, 1, kLargestSize),
+  app.option("--trained-layers", between(options.mlp.trained_layers, 1, kMaxSize),
              "train only this many of the MLP's last layers [all]")
       .needs(mlp)
       .no_default();
   app.option(
-      "--recompute", between(options.recompute, 0, kLargestSize),
+      "--recompute", between(options.recompute, 0, kMaxSize),
       "of an MLP, or with --attention tiled: keep only the input of each segment of this many layers or "
       "blocks; 0: keep everything");
 
@@ -57,7 +57,7 @@ void add_model_flags(CommandLine& app, Options& options) {
              "recomputation by the papers' formulas: none, selective (only attention scores) or full [none]")
       .needs(layers)
       .no_default();
-  app.option("--parameters", between(options.parameters, 1, kLargestSize),
+  app.option("--parameters", between(options.parameters, 1, kMaxSize),
              "number of parameters of any model, without activations")
       .excludes(mlp)
       .excludes(layers);
@@ -72,7 +72,7 @@ void add_model_flags(CommandLine& app, Options& options) {
 
 void add_training_flags(CommandLine& app, Options& options) {
   app.group("Training");
-  app.option("--micro-batch", between(options.request.micro_batch, 1, kLargestSize),
+  app.option("--micro-batch", between(options.request.micro_batch, 1, kMaxSize),
              "samples in a forward pass")
       .excludes(app["--parameters"]);
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
@@ -82,7 +82,7 @@ void add_training_flags(CommandLine& app, Options& options) {
                  optimizer_defaults(&OptimizerSettings::momentum) + "]")
       .no_default();
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
-  app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
+  app.option("--ranks", between(options.request.sharding.ranks, 1, kMaxSize), "data-parallel GPUs");
   app.option("--bucket-mib", between(options.bucket, 1e-6, 1e6), "MiB of gradients in a bucket");
   app.option("--workspace-mib", between(options.workspace, 0, 1 << 20),
              "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");

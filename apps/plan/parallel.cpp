@@ -35,8 +35,8 @@ void add_model_flags(CommandLine& app, Options& options) {
   app.group("Model and batch");
   options.model.add(app);
   for (const char* size : {"--layers", "--heads", "--width", "--context"}) app[size].required();
-  app.option("--vocabulary", between(options.vocabulary, 1, kLargestSize), kVocabularyHelp).required();
-  app.option("--batch-size", between(request.global_batch, 1, kLargestSize), "samples in an update");
+  app.option("--vocabulary", between(options.vocabulary, 1, kMaxSize), kVocabularyHelp).required();
+  app.option("--batch-size", between(request.global_batch, 1, kMaxSize), "samples in an update");
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()),
              "the optimizer, with the defaults of the training programs");
@@ -66,7 +66,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
       .no_default();
   app.option("--pipeline-parallel", between(request.pipeline, 1, 100'000), "number of stages").no_default();
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
-  app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize), "samples in a forward pass")
+  app.option("--micro-batch", between(request.micro_batch, 1, kMaxSize), "samples in a forward pass")
       .no_default();
   app.option("--sequence-parallel", named_option_value(request.sequence, {{"yes", true}, {"no", false}}),
              "tensor ranks divide the tokens too; --sequence-parallel no: they do not")
@@ -74,7 +74,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--pipeline-chunks", between(request.chunks, 1, 100),
              "chunks of the model (virtual stages) in each stage")
       .no_default();
-  app.option("--recompute", between(request.recompute, 0, kLargestSize),
+  app.option("--recompute", between(request.recompute, 0, kMaxSize),
              "keep only the input of each segment of this many blocks; 0: keep everything")
       .no_default();
   app.option("--no-reshard", named_option_value(request.reshard, {{"yes", false}, {"no", true}}),

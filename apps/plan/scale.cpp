@@ -77,7 +77,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Model (with --layers: GPT-2's architecture) and batch");
   const Flag layers = options.transformer.add(app, false);
-  app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters, of any model")
+  app.option("--parameters", between(request.parameters, 1, kMaxSize), "trained parameters, of any model")
       .no_default()
       .excludes(layers);
   Flag forward = app.option("--forward-ms", between(options.forward_ms, 0, 1e12),
@@ -86,13 +86,13 @@ void add_model_flags(CommandLine& app, Options& options) {
                              "ms of a micro-batch's backward; overrides --flops");
   forward.needs(backward);
   backward.needs(forward);
-  app.option("--batch-size", between(request.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(request.global_batch, 1, kMaxSize),
              "samples in an update, which the ranks divide [each rank adds its own]")
       .no_default();
 
-  app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
+  app.option("--micro-batch", between(request.micro_batch, 1, kMaxSize),
              "samples in a forward pass of a rank");
-  app.option("--context", between(request.sequence, 1, kLargestSize), kContextHelp);
+  app.option("--context", between(request.sequence, 1, kMaxSize), kContextHelp);
   app.option("--flops", between(request.flops, 1, 1e21),
              "FLOP/s of a rank; a token takes 2 FLOPs per parameter forward and 4 backward; a transformer "
              "those of its matrix products")

@@ -6,9 +6,9 @@
 namespace ringtape::planner {
 
 Flag TransformerFlags::add(CommandLine& app, bool with_context) {
-  Flag of_layers = app.option("--layers", between(layers, 1, kLargestSize), kLayersHelp);
+  Flag of_layers = app.option("--layers", between(layers, 1, kMaxSize), kLayersHelp);
   const auto add_size = [&](const char* name, std::int64_t& size, const char* help) {
-    const Flag flag = app.option(name, between(size, 1, kLargestSize), help).no_default().needs(of_layers);
+    const Flag flag = app.option(name, between(size, 1, kMaxSize), help).no_default().needs(of_layers);
     of_layers.needs(flag);
   };
   add_size("--width", sizes.width, kWidthHelp);

@@ -9,7 +9,7 @@ import rows
 import tools
 
 REGISTERS_AT_ONCE = 8  # of a thread: registers are allocated in units of 8
-LARGEST_BLOCK = 512  # threads of a block of a kernel without launch bounds: kMostRowThreads of kernels/common/elements.h
+LARGEST_BLOCK = 512  # threads of a block of a kernel without launch bounds: kMaxRowThreads of kernels/common/elements.h
 MOST = 1.05  # times the committed instructions
 PINNED = "13.0"  # the nvcc version of the committed tables
 LISTS = {"local_memory": ("uses local memory", faults.uses_local_memory),

@@ -167,10 +167,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     properties->sharedMemPerBlock = kSharedOfBlock;
     properties->regsPerBlock = properties->regsPerMultiprocessor = kRegistersOfMultiprocessor;
     properties->warpSize = 32;
-    properties->maxThreadsPerBlock = kMostThreadsOfBlock;
+    properties->maxThreadsPerBlock = kMaxThreadsOfBlock;
     for (int i = 0; i < 3; ++i) {
-      properties->maxThreadsDim[i] = static_cast<int>(kMostBlock[i]);
-      properties->maxGridSize[i] = static_cast<int>(kMostGrid[i]);
+      properties->maxThreadsDim[i] = static_cast<int>(kMaxBlock[i]);
+      properties->maxGridSize[i] = static_cast<int>(kMaxGrid[i]);
     }
     properties->totalConstMem = 64 * 1024;
     properties->major = kind.major;
@@ -193,7 +193,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     const DeviceKind& kind = device_kind();
     switch (attribute) {
       case cudaDevAttrMaxThreadsPerBlock:
-        *value = kMostThreadsOfBlock;
+        *value = kMaxThreadsOfBlock;
         break;
       case cudaDevAttrMaxSharedMemoryPerBlock:
         *value = static_cast<int>(kSharedOfBlock);

@@ -19,9 +19,9 @@ struct DeviceKind {
 
 // The same on all kinds (CUDA C++ Programming Guide, "Compute Capabilities").
 constexpr std::size_t kSharedOfBlock = 48 * 1024;  // without opt-in
-constexpr int kMostThreadsOfBlock = 1024;
-constexpr unsigned kMostBlock[3] = {1024, 1024, 64};
-constexpr unsigned kMostGrid[3] = {2147483647, 65535, 65535};
+constexpr int kMaxThreadsOfBlock = 1024;
+constexpr unsigned kMaxBlock[3] = {1024, 1024, 64};
+constexpr unsigned kMaxGrid[3] = {2147483647, 65535, 65535};
 constexpr int kRegistersOfMultiprocessor = 65536;
 
 /// The kind named by RINGTAPE_MODEL_GPU (A100, H100 or H200; default H100). For another name, prints a line

@@ -82,7 +82,7 @@ cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<co
   Function* const function = function_of(launch.entry);
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   const std::uint64_t threads = std::uint64_t{launch.block.x} * launch.block.y * launch.block.z;
-  if (!within(launch.grid, kMostGrid) || !within(launch.block, kMostBlock) || threads > kMostThreadsOfBlock) {
+  if (!within(launch.grid, kMaxGrid) || !within(launch.block, kMaxBlock) || threads > kMaxThreadsOfBlock) {
     return cudaErrorInvalidConfiguration;
   }
   if (launch.shared_bytes > most_dynamic_shared(*function, stream->device)) return cudaErrorInvalidValue;
@@ -141,7 +141,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* en
     Function* const function = function_of(entry);
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     attributes->sharedSizeBytes = function->static_shared;
-    attributes->maxThreadsPerBlock = kMostThreadsOfBlock;
+    attributes->maxThreadsPerBlock = kMaxThreadsOfBlock;
     attributes->maxDynamicSharedSizeBytes =
         static_cast<int>(most_dynamic_shared(*function, thread_state().device));
     return cudaSuccess;

@@ -26,7 +26,7 @@ constexpr std::size_t kPage = 4096;
 
 /// From this size on memory is not written at once but mapped from a file that holds the values, so that only
 /// what is used takes memory of the system.
-constexpr std::size_t kLeastMapped = std::size_t{256} << 20;
+constexpr std::size_t kMinMapped = std::size_t{256} << 20;
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 
 // What is open: the memory of the device with this index, or
@@ -74,7 +74,7 @@ class Pattern {
 void fill(void* begin, std::size_t bytes, std::uint16_t value) {
   auto* const halves = static_cast<std::uint16_t*>(begin);
   auto* const end = halves + bytes / sizeof value;
-  if (bytes < kLeastMapped) {
+  if (bytes < kMinMapped) {
     std::fill(halves, end, value);
     return;
   }

@@ -12,7 +12,7 @@ using gpu_model::Clock;
 using gpu_model::NodePtr;
 
 constexpr std::size_t kUnit = 512;
-constexpr std::size_t kSmallestChunk = std::size_t{32} << 20;
+constexpr std::size_t kMinChunk = std::size_t{32} << 20;
 constexpr std::size_t kChunkUnit = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -89,7 +89,7 @@ std::uintptr_t CUmemPoolHandle_st::take_free(std::size_t bytes, const Clock& clo
 }
 
 bool CUmemPoolHandle_st::grow(std::size_t bytes) {
-  std::size_t chunk = std::max(kSmallestChunk, round_up(bytes, kChunkUnit));
+  std::size_t chunk = std::max(kMinChunk, round_up(bytes, kChunkUnit));
   if (reserved_ + chunk > capacity_) chunk = round_up(bytes, kChunkUnit);
   if (reserved_ + chunk > capacity_) trim(0);
   if (reserved_ + chunk > capacity_) return false;

@@ -64,7 +64,7 @@ class AsyncCopies {
     begin({shared, value, kBytes});
   }
   void commit() {
-    simt::check_in_flight(groups_, kMostGroups, "groups of asynchronous copies");
+    simt::check_in_flight(groups_, kMaxGroups, "groups of asynchronous copies");
     group_ends_[groups_++] = count_;
   }
   template <int kGroupsLeft>
@@ -101,7 +101,7 @@ class AsyncCopies {
   };
 
   void begin(const Copy& copy) {
-    simt::check_in_flight(count_, kMostCopies, "asynchronous copies");
+    simt::check_in_flight(count_, kMaxCopies, "asynchronous copies");
 #if defined(RINGTAPE_ANALYSIS)
     simt::note_copy_begins(copy.to, static_cast<std::size_t>(copy.bytes));
 #else
@@ -117,9 +117,9 @@ class AsyncCopies {
 #endif
   }
 
-  static constexpr int kMostCopies = 64, kMostGroups = 8;
-  Copy copies_[kMostCopies];
-  int group_ends_[kMostGroups];
+  static constexpr int kMaxCopies = 64, kMaxGroups = 8;
+  Copy copies_[kMaxCopies];
+  int group_ends_[kMaxGroups];
   int count_ = 0;
   int groups_ = 0;
 #endif

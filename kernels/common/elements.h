@@ -59,15 +59,15 @@ inline LaunchShape reduction_shape(std::int64_t n) {
 /// The elements of a long row that one block takes, if a grid's y direction divides the row: `least`, or more
 /// where there would be more than the 65,535 blocks that are allowed in y.
 inline std::int64_t stretch_of(std::int64_t length, std::int64_t least) {
-  constexpr std::int64_t kMostBlocks = 65535;
-  return least * maximum<std::int64_t>(1, ceil_div(length, least * kMostBlocks));
+  constexpr std::int64_t kMaxBlocks = 65535;
+  return least * maximum<std::int64_t>(1, ceil_div(length, least * kMaxBlocks));
 }
 
 /// The most threads in a block of row_shape.
-inline constexpr int kMostRowThreads = kGpuGeometry ? 512 : 4;
+inline constexpr int kMaxRowThreads = kGpuGeometry ? 512 : 4;
 
 /// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>. On the GPU a
-/// thread has up to `vectors_of_thread` vectors of the row, more only in a block of kMostRowThreads.
+/// thread has up to `vectors_of_thread` vectors of the row, more only in a block of kMaxRowThreads.
 template <class T = float>
 inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vectors_of_thread = 1) {
   const std::int64_t wanted =
@@ -75,7 +75,7 @@ inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vector
                    : ceil_div(columns, 4096);
   const std::int64_t least = kGpuGeometry ? 32 : 1;
   return {grid_size(rows),
-          static_cast<unsigned>(minimum<std::int64_t>(maximum(wanted, least), kMostRowThreads))};
+          static_cast<unsigned>(minimum<std::int64_t>(maximum(wanted, least), kMaxRowThreads))};
 }
 
 /// Converts to the accumulation type. The GPU converts bf16 in pairs, with one instruction per element.

@@ -42,8 +42,8 @@ void fail_unsupported_dtype(const char* launcher, DType dtype) {
 }
 
 unsigned grid_size(std::int64_t blocks) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  check(blocks <= kMost, "a launch of {} blocks: expected at most {}", blocks, kMost);
+  constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();
+  check(blocks <= kMaxBlocks, "a launch of {} blocks: expected at most {}", blocks, kMaxBlocks);
   return static_cast<unsigned>(blocks);
 }
 

@@ -15,16 +15,16 @@ inline constexpr int kKeptVectors = 4;
 
 /// The most threads in a block that keeps two rows: in 16 bits that takes about 140 registers, of which a
 /// multiprocessor has enough for 384 threads.
-inline constexpr int kMostThreadsOfTwoRows = kGpuGeometry ? 384 : kMostRowThreads;
+inline constexpr int kMaxThreadsOfTwoRows = kGpuGeometry ? 384 : kMaxRowThreads;
 
 /// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes one
 /// row at a time, and several if there are many rows, because starting a block takes as long as two reads
 /// from memory; on the CPU a block is one thread and has up to 8192 elements, or a single longer row.
 template <class T>
-LaunchShape rows_shape(std::int64_t rows, std::int64_t columns, int most_threads = kMostRowThreads) {
-  constexpr std::int64_t kMostBlocks = 8192;
+LaunchShape rows_shape(std::int64_t rows, std::int64_t columns, int most_threads = kMaxRowThreads) {
+  constexpr std::int64_t kMaxBlocks = 8192;
   if constexpr (kGpuGeometry) {
-    LaunchShape shape = row_shape<T>(minimum(rows, kMostBlocks), columns, kKeptVectors);
+    LaunchShape shape = row_shape<T>(minimum(rows, kMaxBlocks), columns, kKeptVectors);
     shape.block.x = minimum<unsigned>(shape.block.x, most_threads);
     return shape;
   }

@@ -21,7 +21,7 @@ constinit thread_local dim3 gridDim{};
 namespace {
 
 /// Links openmp_start.cpp into every program that launches kernels.
-[[gnu::used]] const int* const kBringsOpenmpStart = &kMostThreadsOfCore;
+[[gnu::used]] const int* const kBringsOpenmpStart = &kMaxThreadsOfCore;
 
 constexpr unsigned kMaxGridYZ = 65535;
 Observer* the_observer = nullptr;

@@ -7,7 +7,7 @@
 
 namespace ringtape::simt {
 
-const int kMostThreadsOfCore = 4;
+const int kMaxThreadsOfCore = 4;
 
 // libgomp reads its variables in a constructor, before any code of the program, and has no function to set
 // the spin count later. Only functions in .preinit_array run before constructors. At that time setenv() does
@@ -56,7 +56,7 @@ RINGTAPE_EARLY long usable_cores() {
 RINGTAPE_EARLY void limit_threads(char** variable, const char* value) {
   threads_asked_for = number_in(value);
   cores = usable_cores();
-  if (cores < 1 || cores > 99999 || threads_asked_for <= kMostThreadsOfCore * cores) {
+  if (cores < 1 || cores > 99999 || threads_asked_for <= kMaxThreadsOfCore * cores) {
     threads_asked_for = 0;
     return;
   }
@@ -96,7 +96,7 @@ __attribute__((constructor(101))) RINGTAPE_EARLY void after_libgomp() {
       std::snprintf(text, sizeof text,
                     "warning: OMP_NUM_THREADS=%ld, but this process may use %ld cores: using %ld "
                     "threads (at most %d for each core)\n",
-                    threads_asked_for, cores, cores, kMostThreadsOfCore);
+                    threads_asked_for, cores, cores, kMaxThreadsOfCore);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, static_cast<std::size_t>(length));
 }
 

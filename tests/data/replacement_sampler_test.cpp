@@ -41,8 +41,8 @@ TEST_CASE("draws with replacement reach all of a large range", "[data]") {
   CHECK(*std::max_element(draws.begin(), draws.end()) < kSamples);
   CHECK_THROWS_AS(ReplacementSampler(0, 1, 0), Error);
   CHECK_THROWS_AS(ReplacementSampler(1, 0, 0), Error);
-  CHECK_NOTHROW(ReplacementSampler(1, ReplacementSampler::kMostDraws, 0));
-  CHECK_THROWS_WITH(ReplacementSampler(1, ReplacementSampler::kMostDraws + 1, 0),
+  CHECK_NOTHROW(ReplacementSampler(1, ReplacementSampler::kMaxDraws, 0));
+  CHECK_THROWS_WITH(ReplacementSampler(1, ReplacementSampler::kMaxDraws + 1, 0),
                     ContainsSubstring("at most 134217728 draws"));
 }
 

@@ -35,7 +35,7 @@ const SlowLink kLink{.latency = Seconds(0.02), .bytes_per_second = 1e6};
 std::shared_ptr<Communicator> slow_ranks() {
   if (all_communicators().front().communicator->size() == 1 || all_communicators().size() == 1)
     return nullptr;
-  return MpiCommunicator::connect(Seconds(120), MpiCommunicator::kLargestPiece, kLink);
+  return MpiCommunicator::connect(Seconds(120), MpiCommunicator::kMaxPiece, kLink);
 }
 
 template <class Function>

@@ -166,7 +166,7 @@ TEST_CASE("batch plans refuse invalid requests", "[planner]") {
       ContainsSubstring("micro-batch 2 x accumulation 2 x ranks 3 = 12, but the global batch is 8"));
   CHECK_THROWS_WITH(plan_batch({.global_batch = 0}), ContainsSubstring("global batch must be from 1"));
   CHECK_THROWS_WITH(plan_batch({.micro_batch = -1}), ContainsSubstring("found -1"));
-  CHECK_THROWS_WITH(plan_batch({.micro_batch = kLargestSize, .accumulation = kLargestSize}),
+  CHECK_THROWS_WITH(plan_batch({.micro_batch = kMaxSize, .accumulation = kMaxSize}),
                     ContainsSubstring("too large"));
   CHECK_THROWS_WITH(plan_batch({.micro_batch = 200, .dataset = 100}),
                     ContainsSubstring("global batch of 200 is larger than the data of 100"));

@@ -16,11 +16,11 @@ namespace {
 
 TEST_CASE("a machine is too busy above a certain share of waiting", "[benchmarks]") {
   CHECK(too_busy(0).empty());
-  CHECK(too_busy(kMostCoreWait).empty());
+  CHECK(too_busy(kMaxCoreWait).empty());
   CHECK_THAT(too_busy(0.41), ContainsSubstring("too busy") && ContainsSubstring("for 41% of the time") &&
                                  ContainsSubstring("at most 5%"));
   CHECK_THAT(too_busy(std::nullopt), ContainsSubstring("is not known"));
-  CHECK_NOTHROW(check_quiet(kMostCoreWait, "at rest"));
+  CHECK_NOTHROW(check_quiet(kMaxCoreWait, "at rest"));
   CHECK_NOTHROW(check_quiet(std::nullopt, "at rest"));
   CHECK_THROWS_WITH(check_quiet(0.41, "at rest"),
                     ContainsSubstring("not measured, at rest: the machine was too busy"));

@@ -68,7 +68,7 @@ Json curves_of(const RunReport& report) {
   if (has_figures(norms)) charts.push_back(chart("Gradient norm", "", false, {{"norm", norms}}));
   const std::vector<Point> rates = over_steps(report, [](const auto& s) { return s.samples_per_second; });
   if (has_figures(rates)) charts.push_back(chart("Throughput", "samples/s", true, {{"rate", rates}}));
-  return {{"charts", charts}, {"has_bands", report.curves.steps.size() > svg::kMostGroups}};
+  return {{"charts", charts}, {"has_bands", report.curves.steps.size() > svg::kMaxGroups}};
 }
 
 }  // namespace ringtape::report

@@ -6,7 +6,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr std::size_t kMostOperations = 100;  // in the drawing of a tape
+constexpr std::size_t kMaxOperations = 100;  // in the drawing of a tape
 
 Json timeline_of(const RunReport& report) {
   if (!report.timeline) return {};
@@ -18,7 +18,7 @@ Json timeline_of(const RunReport& report) {
 
 Json tape_of(const RunReport& report) {
   if (!report.tape || report.tape->vertices.empty()) return {};
-  return {{"svg", tape_svg(*report.tape, kMostOperations).element()}};
+  return {{"svg", tape_svg(*report.tape, kMaxOperations).element()}};
 }
 
 }  // namespace

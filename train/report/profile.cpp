@@ -8,8 +8,8 @@
 namespace ringtape::report {
 namespace {
 
-constexpr std::size_t kMostRows = 60;
-constexpr double kLeastRowShare = 0.0005;  // rows with a smaller share of the step are merged into one
+constexpr std::size_t kMaxRows = 60;
+constexpr double kMinRowShare = 0.0005;  // rows with a smaller share of the step are merged into one
 
 /// Formats the figures of one step as text for the tables.
 class Figures {
@@ -116,7 +116,7 @@ Json operations(const Profile& profile) {
   const double longest = profile.rows.empty() ? 1 : figures.share(profile.rows.front().self);
   SpanClock::duration rest{};
   for (const ProfileRow& row : profile.rows) {
-    if (rows.size() == kMostRows || figures.share(row.self) < kLeastRowShare) {
+    if (rows.size() == kMaxRows || figures.share(row.self) < kMinRowShare) {
       rest += row.self;
       continue;
     }

@@ -8,8 +8,8 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastPointShare = 0.01;  // of the step: operations with less time are not drawn
-constexpr std::size_t kMostLabels = 6;
+constexpr double kMinPointShare = 0.01;  // of the step: operations with less time are not drawn
+constexpr std::size_t kMaxLabels = 6;
 
 /// An operation in the diagram.
 struct Dot {
@@ -25,7 +25,7 @@ std::vector<Dot> dots_of(const Profile& profile) {
   for (const ProfileRow& row : profile.rows) {
     if (row.work.flops == 0 || row.work.bytes == 0 || row.time().count() == 0) continue;
     const double share = static_cast<double>(row.time().count()) / static_cast<double>(profile.wall.count());
-    if (share < kLeastPointShare) continue;
+    if (share < kMinPointShare) continue;
     dots.push_back({&row, static_cast<double>(row.work.flops) / static_cast<double>(row.work.bytes),
                     row.gflops_per_second(), share});
   }
@@ -114,7 +114,7 @@ void draw_labels(svg::Plot& plot, const std::vector<Dot>& dots, const svg::Axis&
   }
   std::size_t labels = 0;
   for (const Dot& dot : dots) {
-    if (labels == kMostLabels) return;
+    if (labels == kMaxLabels) return;
     const double x = plot.x(dot.intensity), y = plot.y(dot.gflops), width = svg::text_width(dot.row->name);
     const Box candidates[] = {{x + 12, y - 7, x + 12 + width, y + 7}, {x - 12 - width, y - 7, x - 12, y + 7}};
     for (const Box& box : candidates) {

@@ -7,8 +7,8 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastSpanShare = 1.0 / 5000;
-constexpr std::size_t kMostOfLane = 500;
+constexpr double kMinSpanShare = 1.0 / 5000;
+constexpr std::size_t kMaxSpansOfLane = 500;
 
 bool is_inside(const Span& span, const Span& outer) {
   return outer.begin <= span.begin && span.end <= outer.end;
@@ -62,7 +62,7 @@ void thin_out(std::vector<LaneSpan>& spans) {
                    [&](const LaneSpan& a, const LaneSpan& b) { return length(a) > length(b); });
   std::array<std::size_t, kLanes> seen{};
   std::erase_if(spans, [&](const LaneSpan& span) {
-    return seen[static_cast<std::size_t>(span.lane)]++ >= kMostOfLane;
+    return seen[static_cast<std::size_t>(span.lane)]++ >= kMaxSpansOfLane;
   });
 }
 
@@ -98,8 +98,7 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
   const auto seconds = [&](SpanClock::time_point time) {
     return std::chrono::duration<double>(time - zero).count();
   };
-  const auto least =
-      std::chrono::duration_cast<SpanClock::duration>((step.end - step.begin) * kLeastSpanShare);
+  const auto least = std::chrono::duration_cast<SpanClock::duration>((step.end - step.begin) * kMinSpanShare);
   std::vector<LaneSpan> lanes;
   for (const Span& span : spans) {
     const Lane lane = lane_of(span);
