@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tensors.h"
+#include "tests/support/text.h"
 #include "tests/support/xml.h"
 
 namespace ringtape::test {
@@ -23,12 +24,6 @@ TapeGraph example() {
   const TapeGraph graph = graph_of(Tape::current());
   Tape::current().clear();
   return graph;
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 const TapeVertex& operation(const TapeGraph& graph, std::size_t number) {

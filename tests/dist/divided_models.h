@@ -10,7 +10,10 @@
 #include "autograd/tape.h"
 #include "nn/context_part.h"
 #include "nn/gpt.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
 #include "tests/support/catch.h"
+#include "tests/support/check_build.h"
 
 // Models for the tests of parallel training, and one-rank references.
 namespace ringtape::test {
@@ -138,6 +141,26 @@ inline double difference(const Values& found, const Values& expected) {
 /// The same for one tensor.
 inline double largest_difference(const std::vector<double>& found, const std::vector<double>& expected) {
   return difference({{"", found}}, {{"", expected}});
+}
+
+/// Trains the whole model of one arena and the divided one of the other, each with an optimizer of its own,
+/// by functions that run a backward and return the loss: losses and gradient norms agree in each step.
+template <class MakeOptimizer, class Backward, class OwnBackward>
+void train_both(ParameterArena& arena, ParameterArena& own_arena, const MakeOptimizer& optimizer_of,
+                const Backward& backward, const OwnBackward& own_backward) {
+  const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
+  for (int step = 0; step < repetitions(20); ++step) {
+    const double expected = backward(), found = own_backward();
+    const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
+    const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
+    const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
+    CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-4));
+    CHECK_THAT(own_norm, Catch::Matchers::WithinRel(norm, 1e-4));
+    for (Optimizer* const each : {optimizer.get(), own_optimizer.get()}) {
+      each->step();
+      each->zero_grad();
+    }
+  }
 }
 
 }  // namespace ringtape::test

@@ -14,7 +14,6 @@
 #include "dist/verify_replicas.h"
 #include "nn/gpt.h"
 #include "nn/model_file.h"
-#include "optim/clip.h"
 #include "optim/sgd.h"
 #include "tests/dist/divided_models.h"
 #include "tests/dist/lamb.h"
@@ -336,19 +335,9 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
           if (name == "LAMB") return lamb_with_large_eps(of, {.learning_rate = 0.01});
           return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
         };
-        const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
-        for (int step = 0; step < repetitions(20); ++step) {
-          const double expected = whole.backward(), found = staged.backward();
-          const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
-          const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
-          const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
-          CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-4));
-          CHECK_THAT(own_norm, Catch::Matchers::WithinRel(norm, 1e-4));
-          for (Optimizer* const each : {optimizer.get(), own_optimizer.get()}) {
-            each->step();
-            each->zero_grad();
-          }
-        }
+        train_both(
+            arena, own_arena, optimizer_of, [&] { return whole.backward(); },
+            [&] { return staged.backward(); });
         const Values found = staged.weights();
         if (line->rank() == 0) CHECK(difference(found, weights(*whole.model)) < 1e-5);
         for (const Stages::TiedCopy& copy : staged.stages().copies()) {

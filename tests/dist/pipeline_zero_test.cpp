@@ -23,6 +23,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
 #include "tests/support/error_of.h"
+#include "tests/support/memory.h"
 #include "text/token_dataset.h"
 #include "trace/spans.h"
 #include "train/evaluation.h"
@@ -396,16 +397,10 @@ TEST_CASE(
       const double copy = dtype == DType::f32 ? 0 : 2;
       const double shard = (blocks * block + rest) / data * (4 + copy);
       const double units = (2 * block + rest) * (copy > 0 ? copy : 4);
-      MemoryRecording recording(device);
-      grid.step();
-      grid.evaluate();
-      recording.stop();
-      std::size_t now = recording.start()[MemoryCategory::parameters], most = now;
-      for (const MemoryEvent& event : recording.events()) {
-        if (event.category != MemoryCategory::parameters) continue;
-        now += static_cast<std::size_t>(event.bytes);
-        most = std::max(most, now);
-      }
+      const std::size_t most = peak_of(MemoryCategory::parameters, device, [&] {
+        grid.step();
+        grid.evaluate();
+      });
       const auto found = static_cast<double>(most - before);
       CHECK(found < 1.05 * (shard + units));
       CHECK(found > 0.95 * (shard + units));

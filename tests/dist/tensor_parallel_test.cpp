@@ -261,21 +261,13 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
         }
         return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
       };
-      const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
-      for (int step = 0; step < repetitions(20); ++step) {
-        const double expected = backward(kind, *whole, *one_rank());
-        const double found = backward(kind, *divided, *layers);
-        own_arena.sum_parts_of_gradients();
-        const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
-        const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
-        const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
-        CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-4));
-        CHECK_THAT(own_norm, Catch::Matchers::WithinRel(norm, 1e-4));
-        for (Optimizer* const each : {optimizer.get(), own_optimizer.get()}) {
-          each->step();
-          each->zero_grad();
-        }
-      }
+      train_both(
+          arena, own_arena, optimizer_of, [&] { return backward(kind, *whole, *one_rank()); },
+          [&] {
+            const double loss = backward(kind, *divided, *layers);
+            own_arena.sum_parts_of_gradients();
+            return loss;
+          });
       const Values found = weights(*divided, *comm);
       if (comm->rank() != 0) continue;
       CHECK(difference(found, weights(*whole, *alone)) < 1e-5);

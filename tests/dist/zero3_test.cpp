@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
 #include "tests/support/error_of.h"
+#include "tests/support/memory.h"
 
 using namespace ringtape;
 using namespace ringtape::test;
@@ -168,21 +169,6 @@ std::size_t live_parameters(Device device) {
   return memory_stats(device).live_by_category[MemoryCategory::parameters];
 }
 
-/// The most bytes of parameters at a time while `body` runs.
-template <class Body>
-std::size_t peak_of_parameters(Device device, const Body& body) {
-  MemoryRecording recording(device);
-  body();
-  recording.stop();
-  std::size_t now = recording.start()[MemoryCategory::parameters], most = now;
-  for (const MemoryEvent& event : recording.events()) {
-    if (event.category != MemoryCategory::parameters) continue;
-    now += static_cast<std::size_t>(event.bytes);
-    most = std::max(most, now);
-  }
-  return most;
-}
-
 std::uint64_t gathers_of(const Communicator& comm) {
   return comm.collectives()[static_cast<std::size_t>(Operation::all_gather)].calls;
 }
@@ -237,7 +223,7 @@ TEST_CASE("ZeRO 3: a rank never has more parameters than its shard and three uni
       const double shard = all / comm->size() * (4 + copy);
       const double units = (2 * block + rest) * (copy > 0 ? copy : 4);
       CHECK(static_cast<double>(live_parameters(device) - before) < 1.05 * shard);
-      const std::size_t most = peak_of_parameters(device, [&] {
+      const std::size_t most = peak_of(MemoryCategory::parameters, device, [&] {
         trainer.step(0);
         trainer.loss_of(1, 0, 1, false);  // as in an evaluation
       });
@@ -260,8 +246,9 @@ TEST_CASE("ZeRO 3: a GPU holds at most a shard and a unit when training begins",
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::size_t before = live_parameters(device);
     std::optional<GptTrainer> trainer;
-    const std::size_t most = peak_of_parameters(
-        device, [&] { trainer.emplace(comm, How{.stage = 3, .dtype = dtype, .optimizer = "adamw"}); });
+    const std::size_t most = peak_of(MemoryCategory::parameters, device, [&] {
+      trainer.emplace(comm, How{.stage = 3, .dtype = dtype, .optimizer = "adamw"});
+    });
     const double block = 12 * 32 * 32 + 13 * 32, all = 6 * block + 50 * 32;  // elements, as above
     const double shard = all / comm->size() * (dtype == DType::f32 ? 4 : 6);
     CHECK(static_cast<double>(most - before) < 1.05 * (shard + 4 * block));
@@ -295,7 +282,7 @@ TEST_CASE("ZeRO 3 without resharding: a rank holds at most all units, and only u
   const std::size_t before = live_parameters(device);
   GptTrainer trainer(comm, {.stage = 3, .optimizer = "adamw", .reshard = false});
   const double all = 4.0 * (6 * (12 * 32 * 32 + 13 * 32) + 50 * 32);  // bytes, by hand as above
-  const std::size_t most = peak_of_parameters(device, [&] { trainer.step(0); });
+  const std::size_t most = peak_of(MemoryCategory::parameters, device, [&] { trainer.step(0); });
   CHECK(static_cast<double>(most - before) == Approx(all + all / comm->size()).epsilon(0.05));
   CHECK(static_cast<double>(live_parameters(device) - before) < 1.05 * all / comm->size());
 }

@@ -8,6 +8,7 @@
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
+#include "tests/support/memory.h"
 
 using namespace ringtape;
 using namespace ringtape::test;
@@ -61,21 +62,6 @@ Result train(const std::shared_ptr<Communicator>& comm, ZeroOptions options, int
 
 std::size_t live(Device device, MemoryCategory category) {
   return memory_stats(device).live_by_category[category];
-}
-
-/// The most bytes of gradients at a time while `body` runs.
-template <class Body>
-std::size_t peak_of_gradients(Device device, const Body& body) {
-  MemoryRecording recording(device);
-  body();
-  recording.stop();
-  std::size_t now = recording.start()[MemoryCategory::gradients], most = now;
-  for (const MemoryEvent& event : recording.events()) {
-    if (event.category != MemoryCategory::gradients) continue;
-    now += static_cast<std::size_t>(event.bytes);
-    most = std::max(most, now);
-  }
-  return most;
 }
 
 }  // namespace
@@ -266,7 +252,7 @@ TEST_CASE("ZeRO: a rank holds the state of its shard, in stage 2 the gradients t
       largest = std::max(
           largest, static_cast<std::size_t>(buckets[b - 1].elements + buckets[b].elements) * sizeof(float));
     }
-    const std::size_t peak = peak_of_gradients(device, [&] {
+    const std::size_t peak = peak_of(MemoryCategory::gradients, device, [&] {
       for (std::uint64_t step = 0; step < 2; ++step) {
         trainer.accumulate(Data(shares.back().first + shares.back().size, step), own, true);
         trainer.step();

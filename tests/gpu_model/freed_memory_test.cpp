@@ -1,5 +1,6 @@
 // Memory that is used after it was freed, in the order of the calls.
 #include "tests/gpu_model/support.h"
+#include "tests/support/text.h"
 
 namespace gpu_model::test {
 namespace {
@@ -17,7 +18,7 @@ TEST_CASE("a kernel that gets freed memory is reported with the former allocatio
                           ContainsSubstring(" (1000 bytes, cudaMalloc in") &&
                           ContainsSubstring("freed by cudaFree in") &&
                           ContainsSubstring("freed_memory_test.cpp"));
-    CHECK(count_of("uses memory", found) == 1);
+    CHECK(ringtape::test::count(found, "uses memory") == 1);
   });
 }
 
@@ -80,7 +81,7 @@ TEST_CASE("a graph launched after the free of memory that it uses is reported fo
     CHECK_THAT(found, ContainsSubstring("cudaMemsetAsync in a graph, captured on stream") &&
                           ContainsSubstring("any_kernel in a graph, captured on stream") &&
                           ContainsSubstring("(1000 bytes, cudaMallocAsync on stream"));
-    CHECK(count_of("uses memory that has been freed", found) == 2);
+    CHECK(ringtape::test::count(found, "uses memory that has been freed") == 2);
     REQUIRE(cudaGraphExecDestroy(graph) == cudaSuccess);
   });
 }
@@ -96,7 +97,7 @@ TEST_CASE("a graph that would write to a later allocation at its own address is 
     REQUIRE(later.get() == memory);
     REQUIRE(cudaMemset(later.get(), 0, 512) == cudaSuccess);
     const std::string found = reports_of([&] { CHECK(cudaGraphLaunch(graph, stream) == cudaSuccess); });
-    CHECK(count_of("uses memory that has been freed", found) == 2);
+    CHECK(ringtape::test::count(found, "uses memory that has been freed") == 2);
     CHECK(value_of(later.get()) == 0);
     REQUIRE(cudaGraphExecDestroy(graph) == cudaSuccess);
   });

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tests/gpu_model/support.h"
+#include "tests/support/text.h"
 
 namespace gpu_model::test {
 namespace {
@@ -152,7 +153,7 @@ TEST_CASE("unordered fills of memory that their graph allocates are reported") {
     const std::string text = found(false);
     CHECK_THAT(text, ContainsSubstring("both touch 512 bytes of allocation #") &&
                          ContainsSubstring("The graph has no edge between them"));
-    CHECK(count_of("is not ordered after", text) == 2);  // in each launch
+    CHECK(ringtape::test::count(text, "is not ordered after") == 2);  // in each launch
   });
 }
 

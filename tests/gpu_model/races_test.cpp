@@ -1,6 +1,7 @@
 // Unordered accesses, which are found under every schedule.
 #include "gpu_model/runtime/engine.h"
 #include "tests/gpu_model/support.h"
+#include "tests/support/text.h"
 
 #if defined(RINGTAPE_MODEL_EXACT)
 #include "autograd/creation.h"
@@ -219,7 +220,7 @@ TEST_CASE("two operations are reported once, also where one reads and writes the
       REQUIRE(enqueue(b, in_place) == cudaSuccess);
       REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
     });
-    CHECK(count_of("is not ordered after", found) == 1);
+    CHECK(ringtape::test::count(found, "is not ordered after") == 1);
   });
 }
 

@@ -167,13 +167,6 @@ std::vector<std::string> each_report_of(const Body& body) {
   return all;
 }
 
-/// How often `part` is in `text`.
-inline int count_of(const std::string& part, const std::string& text) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 /// A kernel with `memory` as its argument, which it does not touch.
 inline cudaError_t use_in_kernel(cudaStream_t stream, const void* memory) {
   return launch({entry(), {}, {}, 0, stream}, new Body([] {}, {memory}));

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/common/accumulate.h"
 #include "tests/support/kernel_test.h"
 
 namespace ringtape::test {
@@ -46,17 +47,8 @@ std::pair<double, std::vector<double>> reference(const std::vector<double>& logi
 }
 
 template <class T>
-struct Statistic {
-  using Type = float;
-};
-template <>
-struct Statistic<double> {
-  using Type = double;
-};
-
-template <class T>
 void check_parts(DType dtype, int ranks, std::vector<std::int64_t> classes, std::int64_t wrong_row) {
-  using A = typename Statistic<T>::Type;
+  using A = on_cpu::accumulate_t<T>;
   const std::vector<T> logits = random_values<T>(kRows * kClasses, 3, -6, 6);
   const auto [loss, gradient] = reference(to_doubles(logits), classes);
   on_every_device<T>([&](Device device, const Stream& stream) {
@@ -105,7 +97,7 @@ void check_parts(DType dtype, int ranks, std::vector<std::int64_t> classes, std:
 
 template <class T>
 void check_ignored_infinity(DType dtype) {
-  using A = typename Statistic<T>::Type;
+  using A = on_cpu::accumulate_t<T>;
   constexpr std::int64_t kOwn = 5;
   std::vector<T> logits(2 * kOwn, from_double<T>(0));
   logits[3] = from_double<T>(std::numeric_limits<double>::infinity());

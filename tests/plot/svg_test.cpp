@@ -6,6 +6,7 @@
 #include "plot/line_chart.h"
 #include "plot/plot.h"
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 #include "tests/support/xml.h"
 
 namespace ringtape::test {
@@ -21,12 +22,6 @@ Values rounded(Values values) {
 
 Values ticks_of(const Axis& axis, int count = 5) {
   return rounded(ticks(axis, count));
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 }  // namespace

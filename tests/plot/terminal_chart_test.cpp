@@ -2,26 +2,12 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 
 namespace ringtape::test {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// Characters of a UTF-8 text.
-int width_of(const std::string& line) {
-  int width = 0;
-  for (const char c : line) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  return width;
-}
 
 std::vector<double> falling(int count) {
   std::vector<double> values;

@@ -6,6 +6,7 @@
 
 #include "core/tensor.h"
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 
 namespace ringtape::test {
 namespace {
@@ -15,12 +16,6 @@ using enum MemoryCategory;
 Tensor take(MemoryCategory category, std::int64_t kib) {
   const MemoryScope scope(category);
   return empty({kib * 256});
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 /// Records half a MiB of gradients that are kept, and a MiB of activations with 256 KiB of workspace, which

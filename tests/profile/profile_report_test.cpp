@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <sstream>
 #include <tuple>
 #include <utility>
 
 #include "profile/profile.h"
 #include "tests/support/catch.h"
 #include "tests/support/profile_spans.h"
+#include "tests/support/text.h"
 
 using namespace ringtape;
 using namespace ringtape::test;
@@ -25,19 +25,6 @@ TEST_CASE("profile: sorted by a column", "[profile]") {
 }
 
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// The number of characters: bytes after the first one of a character begin with the bits 10.
-std::size_t width(const std::string& line) {
-  return static_cast<std::size_t>(
-      std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 bool says(const Profile& profile, const std::string& text) {
   const std::vector<std::string> lines = profile_verdict(profile);
@@ -98,7 +85,7 @@ TEST_CASE("profile: no name, path or shape makes a line of the table longer", "[
   const std::vector<SpanClock::duration> device(has_device ? spans.size() : 0, milliseconds(4));
   const std::string table =
       profile_table(make_profile({.spans = spans, .wall = milliseconds(155), .device_times = device}));
-  for (const std::string& line : lines_of(table)) CHECK(width(line) <= (has_device ? 128u : 120u));
+  for (const std::string& line : lines_of(table)) CHECK(width_of(line) <= (has_device ? 128 : 120));
   CHECK_THAT(table, ContainsSubstring("1048576x1024 \u2026"));
   CHECK_THAT(table, ContainsSubstring("\u2026.projection"));
   CHECK((table.find(" device ") != std::string::npos) == has_device);

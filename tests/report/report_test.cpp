@@ -6,6 +6,7 @@
 #include "plot/canvas.h"
 #include "tests/support/catch.h"
 #include "tests/support/profile_spans.h"
+#include "tests/support/text.h"
 #include "tests/support/xml.h"
 #include "train/report/document.h"
 #include "train/report/page.h"
@@ -15,12 +16,6 @@ namespace {
 
 using namespace report;
 using Catch::Matchers::StartsWith;
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 StepRecord step(std::int64_t number, double loss) {
   return {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "core/memory.h"
 
 namespace ringtape::test {
@@ -29,6 +31,21 @@ inline BytesByCategory highest_without_workspace(const MemoryRecording& recordin
     if (counted(live) > counted(highest)) highest = live;
   }
   return highest;
+}
+
+/// The most live bytes of a category at a time while `body` runs.
+template <class Body>
+std::size_t peak_of(MemoryCategory category, Device device, const Body& body) {
+  MemoryRecording recording(device);
+  body();
+  recording.stop();
+  std::size_t now = recording.start()[category], most = now;
+  for (const MemoryEvent& event : recording.events()) {
+    if (event.category != category) continue;
+    now += static_cast<std::size_t>(event.bytes);
+    most = std::max(most, now);
+  }
+  return most;
 }
 
 }  // namespace ringtape::test
