@@ -14,15 +14,13 @@
 #include <ctime>
 #include <new>
 
+#include "gpu_model/runtime/round_up.h"
+
 namespace gpu_model::nccl {
 namespace {
 
 constexpr std::size_t kChannelBytes = std::size_t{256} << 10, kAllChannelsBytes = std::size_t{16} << 20,
                       kPage = 4096;
-
-std::size_t rounded(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
 
 void make_mutex(pthread_mutex_t& mutex) {
   pthread_mutexattr_t attributes;
@@ -44,8 +42,8 @@ int Segment::create(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t capacity =
       std::max(kPage, std::min(kChannelBytes, kAllChannelsBytes / (n * n)) / kPage * kPage);
-  const std::size_t areas = rounded(rounded(sizeof(Header), 64) + n * rounded(sizeof(RankArea), 64), 64);
-  const std::size_t bytes = rounded(areas + n * n * sizeof(Channel), kPage) + n * n * capacity;
+  const std::size_t areas = round_up(round_up(sizeof(Header), 64) + n * round_up(sizeof(RankArea), 64), 64);
+  const std::size_t bytes = round_up(areas + n * n * sizeof(Channel), kPage) + n * n * capacity;
   const int file = memfd_create("nccl of the GPU model", MFD_CLOEXEC);
   if (file < 0) return -1;
   if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
@@ -63,8 +61,8 @@ int Segment::create(int ranks) {
   header->capacity = capacity;
   header->bytes = bytes;
   for (int rank = 0; rank < ranks; ++rank) {
-    char* const at = static_cast<char*>(memory) + rounded(sizeof(Header), 64) +
-                     static_cast<std::size_t>(rank) * rounded(sizeof(RankArea), 64);
+    char* const at = static_cast<char*>(memory) + round_up(sizeof(Header), 64) +
+                     static_cast<std::size_t>(rank) * round_up(sizeof(RankArea), 64);
     make_mutex((new (at) RankArea{})->alive);
   }
   munmap(memory, bytes);
@@ -86,8 +84,8 @@ Segment::~Segment() {
 }
 
 RankArea& Segment::rank(int rank) const {
-  return *reinterpret_cast<RankArea*>(reinterpret_cast<char*>(header_) + rounded(sizeof(Header), 64) +
-                                      static_cast<std::size_t>(rank) * rounded(sizeof(RankArea), 64));
+  return *reinterpret_cast<RankArea*>(reinterpret_cast<char*>(header_) + round_up(sizeof(Header), 64) +
+                                      static_cast<std::size_t>(rank) * round_up(sizeof(RankArea), 64));
 }
 
 Channel& Segment::channel(int from, int to) const {

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "gpu_model/runtime/fault.h"
+#include "gpu_model/runtime/round_up.h"
 #include "gpu_model/runtime/state.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -79,7 +80,7 @@ void fill(void* begin, std::size_t bytes, std::uint16_t value) {
     return;
   }
   static auto* const patterns = new std::map<std::uint16_t, Pattern>;
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(halves) + kPage - 1) / kPage * kPage;
+  const std::uintptr_t first = round_up(reinterpret_cast<std::uintptr_t>(halves), kPage);
   const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(end) / kPage * kPage;
   patterns->try_emplace(value, value).first->second.map_at(first, last);
   std::fill(halves, reinterpret_cast<std::uint16_t*>(first), value);
@@ -92,7 +93,7 @@ MemorySpace::MemorySpace(std::size_t memory) {
   const std::size_t bytes = 2 * memory + kHugePage;
   void* const mapping = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) end_process("no address space for a device's memory");
-  begin_ = (reinterpret_cast<std::uintptr_t>(mapping) + kHugePage - 1) / kHugePage * kHugePage;
+  begin_ = round_up(reinterpret_cast<std::uintptr_t>(mapping), kHugePage);
   end_ = begin_ + 2 * memory;
   next_ = begin_;
   madvise(reinterpret_cast<void*>(begin_), 2 * memory, MADV_HUGEPAGE);  // fewer page tables to change

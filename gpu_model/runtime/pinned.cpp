@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu_model/runtime/host_function.h"
+#include "gpu_model/runtime/round_up.h"
 #include "gpu_model/runtime/state.h"
 
 namespace gpu_model {
@@ -17,7 +18,7 @@ constexpr std::size_t kPage = 4096;
 }  // namespace
 
 void* PinnedMemory::allocate(std::size_t bytes, const void* caller) {
-  const std::size_t mapped = (bytes + kPage - 1) / kPage * kPage;
+  const std::size_t mapped = round_up(bytes, kPage);
   const int file = memfd_create("pinned memory", MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* address = MAP_FAILED;

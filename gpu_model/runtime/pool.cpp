@@ -4,20 +4,18 @@
 #include <iterator>
 
 #include "gpu_model/runtime/memory_space.h"
+#include "gpu_model/runtime/round_up.h"
 #include "gpu_model/runtime/state.h"
 
 namespace {
 
 using gpu_model::Clock;
 using gpu_model::NodePtr;
+using gpu_model::round_up;
 
 constexpr std::size_t kUnit = 512;
 constexpr std::size_t kMinChunk = std::size_t{32} << 20;
 constexpr std::size_t kChunkUnit = std::size_t{2} << 20;
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 /// The block that contains the address.
 template <class Blocks>

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+
+namespace gpu_model {
+
+/// The smallest multiple of `unit` that is at least `bytes`, a size or an address.
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace gpu_model
