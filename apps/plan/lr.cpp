@@ -45,14 +45,13 @@ void plan(const Options& options) {
 
 void add_lr_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
-  CommandLine& command = app.command("lr",
-                                     "Computes learning rate, warm-up and schedule for another batch, and "
-                                     "draws them. The flags are those of "
-                                     "a training.\n"
-                                     "Example: plan lr --lr 0.1 --lr-scaling linear --base-batch 256 "
-                                     "--batch-size 8192 --warmup auto --dataset "
-                                     "1281167 --epochs 90",
-                                     [options] { plan(*options); });
+  CommandLine& command = app.command(
+      "lr",
+      "Computes learning rate, warm-up and schedule for another batch, and draws them. The flags are "
+      "those of the training programs.\n"
+      "Example: plan lr --lr 0.1 --lr-scaling linear --base-batch 256 --batch-size 8192 --warmup auto "
+      "--dataset 1281167 --epochs 90",
+      [options] { plan(*options); });
   add_flags(command, *options);
 }
 

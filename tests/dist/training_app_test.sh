@@ -196,6 +196,9 @@ expect "--compress has no effect with one rank" cmp compressed.safetensors one.s
 ranks 0 2 mnist "${sgd[@]}" --micro-batch 24 --compress f16 --max-steps 5 --checkpoint small
 ranks 1 2 mnist "${flags[@]}" --checkpoint small --resume
 expect "a checkpoint of compressed gradients" grep -q '^error: .*--compress was f16, found none' err
+ranks 1 2 mnist "${flags[@]}" --zero 1 --checkpoint small --resume
+expect "a checkpoint of compressed gradients, with ZeRO" grep -q '^error: .*--compress was f16, found none' err
+expect "and no training before the error" [ ! -s out ]
 ranks 0 2 mnist "${flags[@]}" --compress f16 --checkpoint small --resume --save resumed.safetensors
 expect "--compress f16: goes on half-way" grep -q '^resumed after step 5,' out
 ranks 0 2 mnist "${flags[@]}" --compress f16 --save compressed.safetensors
