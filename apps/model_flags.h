@@ -6,11 +6,11 @@
 namespace ringtape {
 
 // The texts of the flags of a transformer's sizes, which `gpt` and the commands of `plan` share.
-constexpr const char* kLayersHelp = "transformer blocks";
-constexpr const char* kHeadsHelp = "attention heads";
-constexpr const char* kWidthHelp = "elements of a token's vector (the model dimension)";
-constexpr const char* kContextHelp = "tokens in a sequence, which is a sample";
-constexpr const char* kVocabularyHelp = "size of the vocabulary";
+inline constexpr const char* kLayersHelp = "transformer blocks";
+inline constexpr const char* kHeadsHelp = "attention heads";
+inline constexpr const char* kWidthHelp = "elements of a token's vector (the model dimension)";
+inline constexpr const char* kContextHelp = "tokens in a sequence, which is a sample";
+inline constexpr const char* kVocabularyHelp = "size of the vocabulary";
 
 /// The flags of a GPT's shape, except for its vocabulary.
 struct ModelFlags {

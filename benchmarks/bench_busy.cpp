@@ -33,8 +33,8 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::optional<int> processes;  // not set: one per core
-  int iterations = 5;
-  double seconds = 1;
+  int rounds = 5;
+  double round_seconds = 1;
   std::string json;
 };
 
@@ -82,23 +82,23 @@ void benchmark(const Options& options) {
   const int processes = options.processes ? *options.processes : threads_of_rank(own, std::span(&own, 1));
   Results results("bench_busy", Device{}, options.json);
   results.setting("processes", processes);
-  results.setting("iterations", options.iterations);
-  results.setting("seconds", options.seconds);
+  results.setting("rounds", options.rounds);
+  results.setting("round_seconds", options.round_seconds);
   fmt::print(
       "{}: {}\n784-256-10, batch 64; mean step of {} rounds of {:g} s each, with and without load in "
       "turn\n\n",
-      to_string(Device{}), describe(Device{}), options.iterations, options.seconds);
+      to_string(Device{}), describe(Device{}), options.rounds, options.round_seconds);
   MlpTraining training({784, 256, 10}, 64, Device{});
   mean_step(training, 0.2);  // to warm up
   Times idle, busy;
   CoreWait& wait = results.core_wait();
-  for (int round = 0; round < options.iterations; ++round) {
+  for (int round = 0; round < options.rounds; ++round) {
     wait.go_on();
-    idle.add(mean_step(training, options.seconds));
+    idle.add(mean_step(training, options.round_seconds));
     wait.pause();
     std::deque<BusyProcess> load;
     for (int i = 0; i < processes; ++i) load.emplace_back();
-    busy.add(mean_step(training, options.seconds));
+    busy.add(mean_step(training, options.round_seconds));
   }
   check_quiet(wait.share(), "without load");
   fmt::print("{:<28} {:>10} {:>18} {:>8}\n", "", "ms/step", "least to most", "x idle");
@@ -120,8 +120,8 @@ int main(int argc, char** argv) {
   CommandLine app("Times a training step on an idle machine and beside busy processes.");
   Options options;
   app.option("--processes", between(options.processes, 1, 1024), "busy processes (default: one per core)");
-  app.option("--iterations", positive(options.iterations), "timed intervals with and without load, each");
-  app.option("--seconds", between(options.seconds, 1e-3, 1e3), "seconds of an interval");
+  app.option("--rounds", positive(options.rounds), "rounds with and without load, each");
+  app.option("--round-seconds", between(options.round_seconds, 1e-3, 1e3), "seconds of a round");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(options); });
 }

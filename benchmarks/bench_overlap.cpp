@@ -262,7 +262,8 @@ void benchmark(const Options& options) {
   results.setting("ranks", comm->size());
   results.setting("slow_link", fmt::format("{:g},{:g}", latency_us, mbytes_per_s));
   results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
-  results.setting("batch", options.batch());
+  results.setting("micro_batch", options.micro_batch);
+  results.setting("accumulation", options.accumulation);
   results.setting("gradient_bytes", bytes);
   print_table(results, ways, measured, trainings);
   results.save();
@@ -280,7 +281,7 @@ int main(int argc, char** argv) {
   app.option("--layers", positive(options.layers), "number of hidden layers");
   app.option("--micro-batch", positive(options.micro_batch), "samples of a rank in a micro-batch");
   app.option("--accumulation", positive(options.accumulation),
-             "micro-batches in a step; without accumulation a step has as many samples at once");
+             "micro-batches in a step; without accumulation, the same samples are one micro-batch");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of gradients in a bucket");
   app.option("--iterations", positive(options.iterations), "timed steps of each way");
   app.file("--json", options.json, kJsonHelp);

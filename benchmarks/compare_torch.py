@@ -179,7 +179,7 @@ def compare_steps(torch, timer, options):
             except Exception as error:  # torch.compile needs a compiler, which may be missing
                 print(f"PyTorch {mode} does not run here: {str(error).splitlines()[0]}", file=sys.stderr)
     runs, theirs = [], {}
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_step"))
         for key, step in candidates.items():
             theirs.setdefault(key, []).extend(timer.in_turn([step], 30 if key[1] > 256 else 200, 0))
@@ -222,7 +222,7 @@ def compare_busy(torch, timer, options):
     step = make_step(torch, *STEPS[0], "cpu", False)
     mean_step(0.5)  # to warm up
     runs, theirs = [], ([], [])
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_busy"))
         theirs[0].append(mean_step(1))
         with busy_processes(runs[-1]["settings"]["processes"]):
@@ -392,7 +392,7 @@ def check_lengths(row):
 
 def compare_kernels(torch, timer, options):
     runs, measured = [], {}
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_kernels"))
         for row in runs[-1]["rows"]:
             check_lengths(row)
@@ -419,7 +419,7 @@ def compare_products(torch, timer, options):
         return lambda: torch.mm(a, b, out=c)
 
     runs, theirs = [], {}
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_gemm"))
         for row in runs[0]["rows"]:
             way, name = row["name"].split(": ")
@@ -447,7 +447,7 @@ def compare_attention(torch, timer, options):
         return lambda: torch.autograd.grad(forward(), qkv, gradient)
 
     runs, theirs = [], {}
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_attention"))
         for row in runs[0]["rows"]:
             rounds = 5 if row["tokens"] > 1024 else 21
@@ -476,7 +476,7 @@ def compare_loader(torch, timer, options):
 
     ways = {"batch, DataLoader": by_loader, "batch, rows by a permutation": by_permutation}
     runs, theirs = [], {name: [] for name in ways}
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_loader"))
         for name, epoch in ways.items():
             theirs[name] += timer.in_turn([epoch], 5, 0)
@@ -510,12 +510,12 @@ def main():
     parser.add_argument("work", nargs="?", default="all", choices=[*WORK, "all"])
     parser.add_argument("--bin", default="build/release/bin", help="folder of the benchmark programs")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", help="also write the rows to this file")
     options = parser.parse_args()
-    if options.iterations < 1 or options.threads < 1:
-        parser.error("--iterations and --threads must be at least 1")
+    if options.rounds < 1 or options.threads < 1:
+        parser.error("--rounds and --threads must be at least 1")
     if options.work in OF_A_CPU and options.device != "cpu":
         parser.error(f"{options.work} measures a CPU's threads: expected --device cpu")
     if options.json is not None:
@@ -531,9 +531,9 @@ def main():
     torch.set_num_threads(options.threads)
     timer = Timer(torch, options.device)
 
-    print(f"{options.threads} threads; PyTorch {torch.__version__}; medians of {options.iterations} rounds")
+    print(f"{options.threads} threads; PyTorch {torch.__version__}; medians of {options.rounds} rounds")
     settings = {"torch": torch.__version__, "torch_build": torch.__config__.show(),
-                "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(), "iterations": options.iterations}
+                "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(), "rounds": options.rounds}
     rows = []
     for work in WORK if options.work == "all" else [options.work]:
         if work in OF_A_CPU and options.device != "cpu":

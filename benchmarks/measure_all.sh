@@ -40,7 +40,7 @@ if [ -x "$bin/bench_mpi" ]; then
 fi
 if "$python" -c 'import torch' 2>/dev/null; then
   for work in steps busy kernels gemm attention loader; do
-    measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --iterations 3 --bin "$bin"
+    measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --rounds 3 --bin "$bin"
   done
 else
   echo "$python has no torch: nothing was compared with PyTorch"

@@ -33,7 +33,7 @@ void NcclMonitor::add(ncclComm* comm, const Call& call, Watchdog::Watch watch,
   {
     const std::lock_guard lock(mutex_);
     watch.hold();
-    pending_.push_back({comm, call, std::move(watch), std::move(operation)});
+    pending_.push_back({comm, call, std::move(operation), std::move(watch)});
   }
   changed_.notify_one();
 }

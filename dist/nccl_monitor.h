@@ -48,8 +48,8 @@ class NcclMonitor {
   struct Pending {
     ncclComm* comm;
     Call call;
-    Watchdog::Watch watch;
     std::shared_ptr<NcclOperation> operation;
+    Watchdog::Watch watch;  // ends before the operation's tensors are released
     bool has_begun = false;
   };
   void loop();

@@ -5,7 +5,6 @@
 #include "core/numbers.h"
 
 namespace ringtape {
-
 namespace {
 
 /// (n - 1) / n: the share of a buffer that belongs to other ranks.

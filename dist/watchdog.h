@@ -28,8 +28,8 @@ class Watchdog {
   /// Returns the end of the message about a late operation; called by the watchdog's thread.
   using Hint = std::function<std::string()>;
 
-  /// An operation that is watched, until end() or the destructor: also if an exception ends it. The watchdog
-  /// must outlive it.
+  /// A watched operation. Watching ends with end() or the destructor, so also when an exception is thrown.
+  /// After end(), hold() and restart() do nothing. The watchdog must outlive it.
   class [[nodiscard]] Watch {
    public:
     Watch(Watch&& other) noexcept : watchdog_(std::exchange(other.watchdog_, nullptr)), id_(other.id_) {}

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/exact_batches.h"
 #include "planner/numbers.h"
 
@@ -102,7 +103,7 @@ class Solver {
            grouped(*plan_.sequence));
       return *batch;
     }
-    const std::int64_t samples = divide_up(tokens, *request_.sequence);
+    const std::int64_t samples = ceil_div(tokens, *request_.sequence);
     const bool whole = tokens % *request_.sequence == 0;
     show("global batch = {} / {} = {}{}", grouped(tokens, "token"), grouped(*request_.sequence),
          whole ? "" : fmt::format("{:.6g}, rounded up to ", ratio(tokens, *request_.sequence)),
@@ -156,7 +157,7 @@ class Solver {
                                                      : kAccumulation;
     const std::int64_t known = plan_.shape.global_batch();
     std::int64_t& found = plan_.shape.*missing.value;
-    found = divide_up(plan_.target, known);
+    found = ceil_div(plan_.target, known);
     const bool whole = plan_.target % known == 0;
     show("{} = {} / ({} x {}) = {}{}", missing.name, grouped(plan_.target), first_known(missing),
          second_known(missing),
@@ -184,7 +185,7 @@ class Solver {
 
   void leave_ranks_idle(const BatchPart& missing) {
     const std::int64_t each = product(plan_.shape.micro_batch, plan_.shape.accumulation);
-    const std::int64_t all = plan_.shape.ranks, used = divide_up(plan_.target, each);
+    const std::int64_t all = plan_.shape.ranks, used = ceil_div(plan_.target, each);
     plan_.shape.ranks = used;
     plan_.idle_ranks = all - used;
     note("{} are more than the batch can use: {} have work, {} would be idle", grouped(all, "GPU"),
@@ -209,8 +210,8 @@ class Solver {
     const std::int64_t steps = std::exchange(plan_.shape.accumulation, cap);
     const std::int64_t per_rank = product(plan_.shape.micro_batch, cap);
     note("{} accumulation steps were capped at {}; {} would meet the target, or a micro-batch of {}",
-         grouped(steps), grouped(cap), grouped(divide_up(plan_.target, per_rank), "rank"),
-         grouped(divide_up(plan_.target, product(plan_.shape.ranks, cap))));
+         grouped(steps), grouped(cap), grouped(ceil_div(plan_.target, per_rank), "rank"),
+         grouped(ceil_div(plan_.target, product(plan_.shape.ranks, cap))));
   }
 
   void compare_with_target() {
@@ -226,10 +227,10 @@ class Solver {
     check(batch <= samples, "the global batch of {} is larger than the data of {}", batch,
           counted(samples, "sample"));
     EpochPlan epoch;
-    epoch.updates = divide_up(samples, batch);
+    epoch.updates = ceil_div(samples, batch);
     epoch.last_samples = samples - (epoch.updates - 1) * batch;
     epoch.last_accumulation =
-        divide_up(epoch.last_samples, product(plan_.shape.micro_batch, plan_.shape.ranks));
+        ceil_div(epoch.last_samples, product(plan_.shape.micro_batch, plan_.shape.ranks));
     show("epoch = {} / {} = {}{}", grouped(samples, "sample"), grouped(batch),
          grouped(epoch.updates, "update"),
          epoch.last_samples == batch

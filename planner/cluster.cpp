@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {
@@ -22,7 +23,7 @@ void check_link(const char* name, const Link& link) {
 }  // namespace
 
 std::int64_t Cluster::nodes(std::int64_t ranks) const {
-  return divide_up(ranks, ranks_per_node);
+  return ceil_div(ranks, ranks_per_node);
 }
 
 void check_cluster(const Cluster& cluster) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/collective_phases.h"
 #include "planner/numbers.h"
 
@@ -57,7 +58,7 @@ double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps,
   const double wait = std::max(cluster.intra_node.busy(chunk), cluster.inter_node.busy(chunk));
   // Of consecutive messages along the ring, every local-th leaves its node.
   const auto path = [&](std::int64_t messages) {
-    const std::int64_t leave = between >= inside ? divide_up(messages, local) : messages / local;
+    const std::int64_t leave = between >= inside ? ceil_div(messages, local) : messages / local;
     return static_cast<double>(leave) * between + static_cast<double>(messages - leave) * inside +
            static_cast<double>(steps - messages) * wait;
   };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
 #include "train/option_types.h"
@@ -29,7 +30,7 @@ RatePlan plan_rate(const RateRequest& request) {
   plan.linear = scale_rate(BatchScaling::linear, base, request.batch_size, base_batch);
   plan.square_root = scale_rate(BatchScaling::square_root, base, request.batch_size, base_batch);
 
-  const std::int64_t per_epoch = divide_up(request.dataset, request.batch_size);
+  const std::int64_t per_epoch = ceil_div(request.dataset, request.batch_size);
   plan.length = {.samples = request.dataset,
                  .steps_per_epoch = per_epoch,
                  .steps = updates_of(request.epochs, per_epoch)};
@@ -83,13 +84,16 @@ std::string rate_text(const RatePlan& plan) {
   const std::string batch = grouped(request.batch_size);
   const double ratio = static_cast<double>(request.batch_size) / static_cast<double>(schedule.base_batch);
   const auto mark = [&](BatchScaling rule) { return schedule.lr_scaling == rule ? "  <- taken" : ""; };
-  std::string text = fmt::format("batch = {} / {} = {:.6g} times the base batch\n", batch,
-                                 grouped(schedule.base_batch), ratio);
-  text += fmt::format("rate, not scaled   = {:.6g}{}\n", request.base_rate, mark(BatchScaling::none));
-  text += fmt::format("rate, linear       = {:.6g} x {:.6g} = {:.6g}{}\n", request.base_rate, ratio,
-                      plan.linear, mark(BatchScaling::linear));
-  text += fmt::format("rate, square root  = {:.6g} x sqrt({:.6g}) = {:.6g}{}\n", request.base_rate, ratio,
-                      plan.square_root, mark(BatchScaling::square_root));
+  std::string text;
+  if (schedule.lr_scaling != BatchScaling::none) {
+    text = fmt::format("batch = {} / {} = {:.6g} times the base batch\n", batch, grouped(schedule.base_batch),
+                       ratio);
+    text += fmt::format("rate, not scaled   = {:.6g}\n", request.base_rate);
+    text += fmt::format("rate, linear       = {:.6g} x {:.6g} = {:.6g}{}\n", request.base_rate, ratio,
+                        plan.linear, mark(BatchScaling::linear));
+    text += fmt::format("rate, square root  = {:.6g} x sqrt({:.6g}) = {:.6g}{}\n", request.base_rate, ratio,
+                        plan.square_root, mark(BatchScaling::square_root));
+  }
   text += fmt::format("steps = {} / {} rounded up x {} = {}\n", grouped(length.samples, "sample"), batch,
                       epochs_text(request.epochs), steps_text(request.epochs, length));
   if (!schedule.warmup) {
@@ -104,15 +108,17 @@ Json rate_json(const RatePlan& plan) {
   ScheduleOptions schedule = plan.request.schedule;
   const std::int64_t last = plan.length.steps - 1;
   Json json = {{"batch", plan.request.batch_size},
-               {"base_batch", plan.request.schedule.base_batch},
-               {"linear", plan.linear},
-               {"square_root", plan.square_root},
                {"lr_scaling", option_value(schedule.lr_scaling).write()},
                {"schedule", option_value(schedule.kind).write()},
                {"warmup_shape", option_value(schedule.warmup_shape).write()},
                {"steps_per_epoch", plan.length.steps_per_epoch},
                {"steps", plan.length.steps},
                {"warmup_steps", plan.warmup}};
+  if (schedule.lr_scaling != BatchScaling::none) {
+    json["base_batch"] = schedule.base_batch;
+    json["linear"] = plan.linear;
+    json["square_root"] = plan.square_root;
+  }
   json["rates"] = Json::Array{};
   const std::int64_t points = std::min<std::int64_t>(100, std::max<std::int64_t>(last, 1));
   for (std::int64_t i = 0; i <= std::min(points, last); ++i) {

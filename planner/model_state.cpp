@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {
@@ -15,7 +16,7 @@ MemoryRow row(const std::string& name, std::int64_t bytes_each, std::int64_t ele
   if (bytes == 0) return {name, 0, "none"};
   std::string how = fmt::format("{} x {}", bytes_each, grouped(elements));
   if (ranks > 1) how += " / " + grouped(ranks);
-  return {name, divide_up(divide_up(bytes, ranks), block) * block, how};
+  return {name, ceil_div(ceil_div(bytes, ranks), block) * block, how};
 }
 
 MemoryRow bucket_row(const ModelState& model, const Sharding& sharding) {

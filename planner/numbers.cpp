@@ -6,10 +6,6 @@
 
 namespace ringtape::planner {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 std::int64_t product(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMaxProduct = std::int64_t{1} << 53;
   check(b == 0 || a <= kMaxProduct / b, "{} x {} is too large: expected at most {}", a, b, kMaxProduct);

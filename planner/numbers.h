@@ -14,9 +14,6 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 /// A run has at most this many epochs.
 constexpr double kMaxEpochs = 1e6;
 
-/// a / b, rounded up, for a >= 0 and b > 0.
-std::int64_t divide_up(std::int64_t a, std::int64_t b);
-
 /// a * b for numbers of at least 0. Throws Error for a product above 2^53, up to which a JSON number (a
 /// double) holds every whole number exactly.
 std::int64_t product(std::int64_t a, std::int64_t b);

@@ -120,8 +120,8 @@ void check_request(const ParallelRequest& request) {
         counted(stages, "stage"), grouped(request.ranks, "rank"));
   check(!request.zero || (*request.zero >= 0 && *request.zero <= 3), "ZeRO has stages 0 to 3, found {}",
         request.zero.value_or(0));
-  check_have_effect(request.tensor, request.sequence.value_or(false), request.pipeline,
-                    request.chunks.value_or(1));
+  check_flags_have_effect(request.tensor, request.sequence.value_or(false), request.pipeline,
+                          request.chunks.value_or(1));
   check(request.reshard.value_or(true) || request.zero.value_or(3) == 3,
         "--no-reshard has no effect: expected --zero 3 with it, found --zero {}", request.zero.value_or(3));
   check(!request.compress || request.zero.value_or(0) == 0,

@@ -276,8 +276,8 @@ bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh) {
   return request.model.context / mesh.context % mesh.tensor == 0;
 }
 
-void check_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
-                       const std::optional<std::int64_t>& stages, std::int64_t chunks) {
+void check_flags_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
+                             const std::optional<std::int64_t>& stages, std::int64_t chunks) {
   check(!sequence || tensor != 1,
         "--sequence-parallel has no effect: expected --tensor-parallel above 1 with it, found 1");
   check(chunks == 1 || stages != 1,

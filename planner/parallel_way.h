@@ -63,7 +63,8 @@ struct ParallelPlan {
   std::int64_t bytes = 0;         ///< their sum
   ParallelTraffic traffic;        ///< of a rank in an update
   double bytes_sent = 0;          ///< by bytes_sent() of dist/traffic.h
-  double bubble = 0;              ///< share of a stage's time: b / (b + m), b = bubble_in_micro_batches()
+  double bubble = 0;              ///< waiting, as a share of a stage's time: b / (b + m), where b is
+                                  ///< bubble_in_micro_batches()
   double step = 0;                ///< seconds
   double computing = 0;           ///< seconds of it spent computing, without the bubble
   double utilisation = 0;         ///< FLOPs of the model over step x ranks x `flops`
@@ -90,9 +91,9 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// Throws Error for sequence parallelism of one tensor rank and for several chunks of one stage: they have no
-/// effect. None: a size that is searched.
-void check_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
-                       const std::optional<std::int64_t>& stages, std::int64_t chunks);
+/// effect. Without a value, a size is searched.
+void check_flags_have_effect(const std::optional<std::int64_t>& tensor, bool sequence,
+                             const std::optional<std::int64_t>& stages, std::int64_t chunks);
 
 /// Why a mesh is not possible with these ranks, heads, layers, nodes and fixed values; empty if it is
 /// possible.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {
@@ -16,7 +17,7 @@ void measure_length(const RunRequest& run, const BatchPlan& plan, std::optional<
   const std::int64_t batch = plan.shape.global_batch();
   if (run.epochs) {
     check(dataset.has_value(), "a run in epochs needs the number of samples in the data");
-    result.updates = updates_of(*run.epochs, divide_up(*dataset, batch));
+    result.updates = updates_of(*run.epochs, ceil_div(*dataset, batch));
     result.samples = std::llround(*run.epochs * static_cast<double>(*dataset));
     return;
   }
@@ -27,7 +28,7 @@ void measure_length(const RunRequest& run, const BatchPlan& plan, std::optional<
     check_size("the number of tokens", *run.total_tokens);
     check(plan.sequence.has_value(), "a run of {} needs the sequence length",
           counted(*run.total_tokens, "token"));
-    result.updates = divide_up(*run.total_tokens, product(batch, *plan.sequence));
+    result.updates = ceil_div(*run.total_tokens, product(batch, *plan.sequence));
   }
   result.samples = product(result.updates, batch);
 }

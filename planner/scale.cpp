@@ -8,6 +8,7 @@
 
 #include "core/divisors.h"
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "planner/collective_finish.h"
 #include "planner/collective_messages.h"
 #include "planner/numbers.h"
@@ -131,7 +132,7 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
         request.mesh->way.mesh.pipeline, nearest_multiple(ranks, of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
-  check_have_effect(mesh.way.mesh.tensor, mesh.way.sequence, mesh.way.mesh.pipeline, mesh.way.chunks);
+  check_flags_have_effect(mesh.way.mesh.tensor, mesh.way.sequence, mesh.way.mesh.pipeline, mesh.way.chunks);
   const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
   check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,
         "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
@@ -225,7 +226,7 @@ void add_failures(const ScaleRequest& request, ScalePoint& point) {
 
 std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
   if (!request.global_batch) return request.accumulation;
-  return divide_up(*request.global_batch, product(request.micro_batch, ranks / model_ranks(request)));
+  return ceil_div(*request.global_batch, product(request.micro_batch, ranks / model_ranks(request)));
 }
 
 /// Seconds of one rank for a sample; for a model that ranks divide, by its FLOPs.
@@ -273,7 +274,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
 std::int64_t most_with_work(const ScaleRequest& request) {
   const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
   if (!request.global_batch) return most;
-  return std::min(most, product(divide_up(*request.global_batch, request.micro_batch), model_ranks(request)));
+  return std::min(most, product(ceil_div(*request.global_batch, request.micro_batch), model_ranks(request)));
 }
 
 /// Reduce-scatter and all-gather have no tree.
@@ -387,7 +388,7 @@ std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t mo
 std::vector<double> bucket_bytes(const ScaleRequest& request) {
   const std::int64_t bytes = product(request.parameters, request.gradient_bytes);
   const std::int64_t rest = std::max<std::int64_t>(bytes - request.first_bucket, 0);
-  const std::int64_t count = 1 + divide_up(rest, request.bucket);
+  const std::int64_t count = 1 + ceil_div(rest, request.bucket);
   check(count <= kMaxBuckets, "{} of gradients make {} buckets: expected at most {}, so larger ones",
         grouped(bytes), count, kMaxBuckets);
   std::vector<double> buckets = {static_cast<double>(std::min(request.first_bucket, bytes))};

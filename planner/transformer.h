@@ -8,8 +8,8 @@
 
 namespace ringtape::planner {
 
-/// Throws Error for sizes out of range, too many parameters, heads that do not divide the width, and heads of
-/// keys and values that do not divide the heads.
+/// Throws Error for sizes out of range, too many parameters by GPT-2's formula, heads that do not divide the
+/// width, and heads of keys and values that do not divide the heads.
 void check_sizes(const TransformerOptions& model);
 
 // The functions below are for GPT-2's architecture: learned positions, layers of attention and an MLP of 4 x

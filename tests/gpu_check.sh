@@ -320,7 +320,7 @@ run_torch() {
     echo "python3 has no torch" >"$work/note"
     return 77
   fi
-  python3 "$root/benchmarks/compare_torch.py" all --device cuda --iterations 1 --bin "$build/bin" \
+  python3 "$root/benchmarks/compare_torch.py" all --device cuda --rounds 1 --bin "$build/bin" \
     --json "$out/compare_torch.json"
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/ceil_div.h"
@@ -77,6 +78,8 @@ Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std
                        const RunLength& length) {
   const std::int64_t batch = std::min(batch_size, length.samples);
   const double scaled = scale_rate(options.lr_scaling, learning_rate, batch, options.base_batch);
+  check(std::isfinite(scaled), "--lr {} scaled from a batch of {} to {}: expected a finite rate",
+        learning_rate, options.base_batch, batch);
   const std::int64_t warmup = warmup_steps(options, batch_size, length);
   const Schedule main = main_schedule(options, scaled, length.steps - warmup, length.steps_per_epoch);
   return warmup > 0 ? schedule::warm_up(options.warmup_shape, warmup, main) : main;

@@ -26,7 +26,7 @@ class TrainingState {
 
   /// The whole state on rank 0, under the names used in checkpoints. Shards of the optimizer state and parts
   /// of the model are gathered. Frozen parameters are left out: training does not change them, and a resumed
-  /// run must have made or loaded the same ones (checksum_of()).
+  /// run must have made or loaded the same ones (Trainer::Run::checkpoint_settings() has their checksum).
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns

@@ -8,6 +8,7 @@
 #include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
+#include "core/ceil_div.h"
 #include "optim/registry.h"
 #include "planner/fit_trial.h"
 #include "planner/memory.h"
@@ -47,7 +48,7 @@ void add_flags(CommandLine& app, Options& options) {
   state.needs(sample);
   sample.needs(state);
 
-  app.group("An MLP or a GPT of GPT-2's architecture, which is run");
+  app.group("The model that is run: an MLP, or a GPT-2");
   const Flag mlp =
       app.option("--mlp", between(options.model.sizes, 1, kMaxSize), "sizes of its layers, input first")
           .type_name("INT,INT,...")
@@ -132,7 +133,7 @@ FitResult fit_by_trying(const Options& options, std::int64_t most) {
 BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
   BatchPlan plan = plan_batch(request);
   std::erase_if(plan.exact, [&](const BatchShape& shape) { return shape.micro_batch > largest; });
-  const std::int64_t even = divide_up(plan.target, product(plan.shape.accumulation, plan.shape.ranks));
+  const std::int64_t even = ceil_div(plan.target, product(plan.shape.accumulation, plan.shape.ranks));
   if (even < plan.shape.micro_batch) {
     BatchShape shape = plan.shape;
     shape.micro_batch = even;
@@ -144,7 +145,7 @@ BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
 
 void plan(Options options) {
   options.model.compute = dtype_from_name(options.dtype.c_str());
-  const std::int64_t most = divide_up(options.global_batch, options.ranks);
+  const std::int64_t most = ceil_div(options.global_batch, options.ranks);
   if (options.transformer.are_given()) options.model.gpt = options.transformer.model();
   const bool is_known = !options.model.sizes.empty() || options.model.gpt;
   check(is_known || options.state.number > 0,

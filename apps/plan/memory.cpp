@@ -34,7 +34,7 @@ const std::vector<std::pair<std::string, Recompute>> kGranularities = {
     {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
 
 void add_model_flags(CommandLine& app, Options& options) {
-  app.group("Model: one of --mlp, --layers (GPT-2's architecture) and --parameters");
+  app.group("Model: one of --mlp, --layers (of a GPT-2) and --parameters");
   const Flag mlp = app.option("--mlp", between(options.mlp.sizes, 1, kMaxSize),
                               "sizes of an MLP's layers, input first: 784,256,10")
                        .type_name("INT,INT,...");

@@ -75,7 +75,7 @@ void add_mesh_flags(CommandLine& app, Options& options) {
 
 void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
-  app.group("Model (with --layers: GPT-2's architecture) and batch");
+  app.group("Model and batch (--layers: of a GPT-2)");
   const Flag layers = options.transformer.add(app, false);
   app.option("--parameters", between(request.parameters, 1, kMaxSize), "trained parameters, of any model")
       .no_default()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times GPT-2 124M with random weights: training steps against PyTorch (eager and compiled) and llm.c, tokens against transformers.
 
-    tests/long/gpt_against_others.py [--llmc LLM.C] [--bin build/release/bin] [--iterations 3] [--threads 2] [--dtypes f32,bf16]
+    tests/long/gpt_against_others.py [--llmc LLM.C] [--bin build/release/bin] [--rounds 3] [--threads 2] [--dtypes f32,bf16]
                                      [--cases 4x64,1x1024,token] [--json FILE]
 
 A step is zeroing the gradients, forward, cross-entropy, backward and AdamW; a token is one at batch 1 after a prompt of 16, with a
@@ -176,7 +176,7 @@ def programs_for(options, case, dtype):
 def measure(options, environment, folder, case, dtype):
     programs = programs_for(options, case, dtype)
     medians, memories, limits = {p: [] for p in programs}, {p: 0 for p in programs}, []
-    for _ in range(options.iterations):
+    for _ in range(options.rounds):
         for name, program in programs.items():
             seconds, memory, limit = program(options, environment, folder, case, dtype)
             medians[name].append(seconds)
@@ -202,7 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--llmc", type=Path)
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtypes", default="f32,bf16")
     parser.add_argument("--cases", default=",".join(COUNTS))
@@ -223,7 +223,7 @@ def main():
             versions["llm.c"] = subprocess.run(["git", "-C", options.llmc, "rev-parse", "--short", "HEAD"], check=True, capture_output=True,
                                                text=True).stdout.strip()
         result = {"program": "gpt_against_others.py", **options.described,
-                  "settings": {"threads": options.threads, "iterations": options.iterations, **versions}, "rows": rows}
+                  "settings": {"threads": options.threads, "rounds": options.rounds, **versions}, "rows": rows}
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

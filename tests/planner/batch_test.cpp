@@ -1,4 +1,5 @@
 #include "planner/batch.h"
+#include "core/ceil_div.h"
 
 #include "planner/numbers.h"
 #include "tests/support/catch.h"
@@ -185,8 +186,8 @@ TEST_CASE("numbers as text", "[planner]") {
   CHECK(updates_of(2.5, 157) == 393);
   CHECK(updates_of(1.1, 10) == 11);
   CHECK(updates_of(1e-6, 1) == 1);
-  CHECK(divide_up(7, 2) == 4);
-  CHECK(divide_up(0, 2) == 0);
+  CHECK(ceil_div(7, 2) == 4);
+  CHECK(ceil_div(0, 2) == 0);
 }
 
 }  // namespace ringtape::planner::test

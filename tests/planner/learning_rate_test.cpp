@@ -39,6 +39,16 @@ TEST_CASE("rates for batches of 8,192 and 32,768 from 0.1 at 256", "[planner]") 
   CHECK_THAT(text, ContainsSubstring("rate, square root  = 0.1 x sqrt(128) = 1.13137\n"));
   CHECK_THAT(text, ContainsSubstring("x 32,768 / 512 = 20 epochs"));
   CHECK_THAT(text, ContainsSubstring("linear warm-up, then linear"));
+  CHECK(rate_json(larger).at("base_batch").as_int64() == 256);
+
+  // Without scaling, there is no base batch.
+  RateRequest unscaled = request(8192);
+  unscaled.schedule.lr_scaling = BatchScaling::none;
+  unscaled.schedule.base_batch = ScheduleOptions().base_batch;
+  const RatePlan plain = plan_rate(unscaled);
+  CHECK(plain.schedule(782) == Approx(0.1));
+  CHECK_THAT(rate_text(plain), !ContainsSubstring("base batch") && !ContainsSubstring("linear ="));
+  CHECK(rate_json(plain).find("base_batch") == nullptr);
 }
 
 TEST_CASE("one cycle from 4e-4", "[planner]") {
@@ -91,6 +101,9 @@ TEST_CASE("rate plans refuse invalid requests", "[planner]") {
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("base rate must be above 0, found 0"));
   wrong.base_rate = INFINITY;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("found inf"));
+  wrong.base_rate = 1e308;
+  CHECK_THROWS_WITH(plan_rate(wrong),
+                    ContainsSubstring("--lr 1e+308 scaled from a batch of 256 to 8192: expected"));
   CHECK_THROWS_WITH(plan_rate(request(0)), ContainsSubstring("the batch must be from 1"));
   CHECK_THROWS_WITH(plan_rate(request(2'000'000)), ContainsSubstring("larger than the data of 1281167"));
   CHECK_THROWS_WITH(plan_rate(request(1)), ContainsSubstring("115305030 steps: expected at most 10000000"));
