@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t take_counters(Generator& generator, std::int64_t elements) {
   forbid_in_capture("random numbers are drawn, whose counters come from the host");
-  return generator.take(static_cast<std::uint64_t>(on_cpu::ceil_div(elements, 4)));
+  return generator.take(static_cast<std::uint64_t>(ceil_div(elements, 4)));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Tensor dropout(const Tensor& x, double p) {
   forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   const OperationScope span("dropout", {&x});
   Tensor y = empty_like(x);
-  const auto counters = static_cast<std::uint64_t>(on_cpu::ceil_div(x.elements(), 4));
+  const auto counters = static_cast<std::uint64_t>(ceil_div(x.elements(), 4));
   const std::uint64_t seed = default_generator().seed, offset = default_generator().take(counters);
   add_work({.flops = x.elements(), .bytes = bytes_of({&x, &y})});
   dropout(stream_of(x), x.dtype(), x.raw(), y.raw(), x.elements(), p, seed, offset);
@@ -55,7 +55,7 @@ Tensor dropout_of_tokens(const Tensor& x, double p, const std::vector<TokenRun>&
   }
   forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   const OperationScope span("dropout_of_tokens", {&x});
-  const auto counters = static_cast<std::uint64_t>(on_cpu::ceil_div(batch * tokens * width, 4));
+  const auto counters = static_cast<std::uint64_t>(ceil_div(batch * tokens * width, 4));
   const std::uint64_t seed = default_generator().seed, offset = default_generator().take(counters);
   const auto drop = [=](const Tensor& from, const Tensor& to) {
     std::int64_t done = 0;  // elements

@@ -21,3 +21,10 @@ RINGTAPE_HOST_DEVICE constexpr Int round_up(Int n, std::type_identity_t<Int> uni
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET
+
+#if !defined(RINGTAPE_FOR_GPU)
+namespace ringtape {
+using on_cpu::ceil_div;
+using on_cpu::round_up;
+}  // namespace ringtape
+#endif

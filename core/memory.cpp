@@ -32,7 +32,7 @@ class Pool {
   virtual ~Pool() = default;
 
   std::shared_ptr<void> allocate(std::size_t bytes) {
-    const std::size_t rounded = on_cpu::round_up(bytes == 0 ? 1 : bytes, kAlignment);
+    const std::size_t rounded = round_up(bytes == 0 ? 1 : bytes, kAlignment);
     const std::lock_guard lock(mutex_);
     if (rounded < bytes || (limit_ != 0 && stats_.live + rounded > limit_)) {
       throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes requested, {} live, limit {}",
@@ -344,7 +344,7 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes, [[maybe_unused]] Device
     return {block, [](void* address) { drop_error(cudaFreeHost(address)); }};
   }
 #endif
-  void* const block = std::aligned_alloc(kAlignment, on_cpu::round_up(bytes == 0 ? 1 : bytes, kAlignment));
+  void* const block = std::aligned_alloc(kAlignment, round_up(bytes == 0 ? 1 : bytes, kAlignment));
   if (block == nullptr) throw OutOfMemoryError(fmt::format("out of host memory: {} bytes requested", bytes));
   return {block, [](void* address) { std::free(address); }};
 }

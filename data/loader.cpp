@@ -19,7 +19,7 @@ namespace ringtape {
 class BatchBuffer {
  public:
   BatchBuffer(std::size_t feature_bytes, std::size_t target_bytes, Device device)
-      : targets_at_(on_cpu::round_up(feature_bytes, 256)),
+      : targets_at_(round_up(feature_bytes, 256)),
         memory_(allocate_pinned(targets_at_ + target_bytes, device)) {}
 
   /// The memory is freed here, while copies that were queued may still read it.

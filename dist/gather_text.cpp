@@ -12,7 +12,7 @@ namespace {
 using Word = std::int32_t;
 
 std::int64_t words_for(std::int64_t bytes) {
-  return on_cpu::ceil_div(bytes, sizeof(Word));
+  return ceil_div(bytes, sizeof(Word));
 }
 
 }  // namespace

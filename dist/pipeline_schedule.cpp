@@ -24,7 +24,7 @@ int number_of_groups(const PipelineShape& shape) {
 }
 
 int largest_group(const PipelineShape& shape) {
-  return on_cpu::ceil_div(shape.micro_batches, number_of_groups(shape));
+  return ceil_div(shape.micro_batches, number_of_groups(shape));
 }
 
 /// The sizes of the groups.

@@ -19,8 +19,8 @@ class Ring {
       : comm_(comm), tensor_(std::move(tensor)), op_(op), options_(options) {
     const auto element_bytes = static_cast<std::int64_t>(size_of(tensor_.dtype()));
     segment_ = std::max<std::int64_t>(options.segment_bytes / element_bytes, 1);
-    const std::int64_t largest = on_cpu::ceil_div(tensor_.elements(), comm.size());
-    segments_ = static_cast<int>(on_cpu::ceil_div(largest, segment_));
+    const std::int64_t largest = ceil_div(tensor_.elements(), comm.size());
+    segments_ = static_cast<int>(ceil_div(largest, segment_));
     // A segment of the next step may only begin when the same segment of this step is complete.
     in_flight_ = std::min(options.in_flight, segments_);
     received_ = empty({in_flight_ * std::min(segment_, largest)}, tensor_.dtype(), tensor_.device());

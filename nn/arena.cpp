@@ -22,7 +22,7 @@ namespace {
 /// Elements from the beginning of a parameter to the next one. Tensor-parallel ranks all have room for the
 /// largest part, so that their arenas have one layout, and the same slices of the parameters that all have.
 std::int64_t room_of(const Tensor& parameter) {
-  return on_cpu::round_up(largest_part(parameter), kTileAlignment);
+  return round_up(largest_part(parameter), kTileAlignment);
 }
 
 Tensor zeros_of(MemoryCategory category, std::int64_t elements, Device device) {

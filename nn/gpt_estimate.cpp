@@ -121,7 +121,7 @@ class PeakOfGptUpdate {
 
   BytesByCategory find() {
     const std::int64_t segment = segment_ == 0 ? layers_ : segment_;
-    const std::int64_t segments = on_cpu::ceil_div(layers_, segment);
+    const std::int64_t segments = ceil_div(layers_, segment);
     const std::int64_t of_last = layers_ - (segments - 1) * segment;
     // Inputs of all segments, the first of which is the embeddings.
     std::size_t kept = static_cast<std::size_t>(segments) * stream_;

@@ -102,7 +102,7 @@ std::vector<std::int64_t> mlp_parameter_sizes(const MlpMemoryProblem& problem, s
 }  // namespace
 
 std::size_t allocated_bytes(std::int64_t elements, DType dtype) {
-  return on_cpu::round_up(static_cast<std::size_t>(elements) * size_of(dtype), 256);
+  return round_up(static_cast<std::size_t>(elements) * size_of(dtype), 256);
 }
 
 BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
@@ -111,7 +111,7 @@ BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
   using enum MemoryCategory;
   const auto padded_sum = [](const std::vector<std::int64_t>& sizes) {
     std::int64_t sum = 0;
-    for (const std::int64_t size : sizes) sum += on_cpu::round_up(size, kTileAlignment);
+    for (const std::int64_t size : sizes) sum += round_up(size, kTileAlignment);
     return sum;
   };
   const std::int64_t with_gradient = padded_sum(trained), all = with_gradient + padded_sum(frozen);

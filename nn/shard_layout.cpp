@@ -10,7 +10,7 @@ namespace ringtape {
 namespace {
 
 std::int64_t padded(std::int64_t elements, int world_size) {
-  return on_cpu::round_up(elements, world_size * kTileAlignment);
+  return round_up(elements, world_size * kTileAlignment);
 }
 
 /// One bucket for each run.

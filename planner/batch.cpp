@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
 #include "core/ceil_div.h"
+#include "core/error.h"
 #include "planner/exact_batches.h"
 #include "planner/numbers.h"
 

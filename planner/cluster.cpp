@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/error.h"
 #include "core/ceil_div.h"
+#include "core/error.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {

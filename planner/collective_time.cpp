@@ -4,8 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "core/error.h"
 #include "core/ceil_div.h"
+#include "core/error.h"
 #include "planner/collective_phases.h"
 #include "planner/numbers.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
 #include "core/ceil_div.h"
+#include "core/error.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
 #include "train/option_types.h"

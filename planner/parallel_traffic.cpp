@@ -54,7 +54,7 @@ void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
       const std::int64_t begin = std::max(offset, slices[b].offset);
       const std::int64_t end =
           std::min(offset + s.parameters[i].elements, slices[b].offset + slices[b].elements);
-      offset += on_cpu::round_up(s.parameters[i].room, kTileAlignment);
+      offset += round_up(s.parameters[i].room, kTileAlignment);
       if (s.parameters[i].is_part || begin >= end) continue;
       add(counts, Operation::all_reduce, 1, 4 * (end - begin));
     }

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ceil_div.h"
 #include "core/divisors.h"
 #include "core/error.h"
-#include "core/ceil_div.h"
 #include "planner/collective_finish.h"
 #include "planner/collective_messages.h"
 #include "planner/numbers.h"

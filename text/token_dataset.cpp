@@ -35,7 +35,7 @@ TokenDataset::TokenDataset(Tokens tokens, std::int64_t length, Windows windows)
         "{}: has {} tokens, expected more than {} for a window of {} and the token that follows it",
         tokens_.source(), tokens_.size(), length, length);
   // A first window, and as many more as it takes to reach the last target.
-  size_ = 1 + on_cpu::ceil_div(tokens_.size() - 1 - length_, stride_);
+  size_ = 1 + ceil_div(tokens_.size() - 1 - length_, stride_);
 }
 
 void TokenDataset::read(std::span<const std::int64_t> indices, void* features, void* targets) const {

@@ -42,7 +42,7 @@ constexpr std::int64_t kMaxSteps = std::int64_t{1} << 50;
 }  // namespace
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
-  const std::int64_t per_epoch = on_cpu::ceil_div(samples, options.batch_size);
+  const std::int64_t per_epoch = ceil_div(samples, options.batch_size);
   check(options.epochs <= kMaxSteps / std::max<std::int64_t>(per_epoch, 1),
         "--epochs {} of {} steps each: expected at most {} steps in total", options.epochs, per_epoch,
         kMaxSteps);

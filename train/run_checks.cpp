@@ -87,12 +87,12 @@ void Trainer::Run::check_last_update() const {
 void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
                                         const char* flag) const {
   const std::int64_t ranks = data_ranks();
-  const auto forwards = [&](std::int64_t own) { return on_cpu::ceil_div(own, at_once); };
+  const auto forwards = [&](std::int64_t own) { return ceil_div(own, at_once); };
   check(samples == 0 || samples >= ranks,
         "--zero {}: expected the same number of forwards on every rank, but the {} {} are fewer than the {} "
         "ranks",
         options_.distribution.zero, samples, what, ranks);
-  const std::int64_t fewest = forwards(samples / ranks), most = forwards(on_cpu::ceil_div(samples, ranks));
+  const std::int64_t fewest = forwards(samples / ranks), most = forwards(ceil_div(samples, ranks));
   check(fewest == most,
         "--zero {}: expected the same number of forwards on every rank, but of the {} {} some of the {} "
         "ranks run {} and others {}: change {}",

@@ -155,7 +155,7 @@ GptPart Trainer::Run::part_of_rank() const {
                .stages = ranks.pipeline_parallel,
                .stage = mesh_.along(MeshDimension::pipeline)->rank(),
                .chunks = ranks.pipeline_chunks,
-               .micro_batches = on_cpu::ceil_div(batch_of_rank(), most_of_micro_batch())};
+               .micro_batches = ceil_div(batch_of_rank(), most_of_micro_batch())};
   if (part.stages == 1) return part;
   const PipelineShape shape{part.stages, static_cast<int>(part.micro_batches), part.chunks};
   part.in_flight = micro_batches_in_flight(ranks.pipeline_schedule, shape, part.stage);

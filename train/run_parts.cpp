@@ -1,9 +1,9 @@
-#include "core/ceil_div.h"
 #include "train/training_run.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/random.h"
@@ -40,7 +40,7 @@ std::shared_ptr<Stages> stages_of(const DistributionOptions& options, int stage)
 /// The pipeline schedule of a data rank that has `samples` samples of a batch.
 std::string draw_pipeline(const TrainerOptions& options, std::int64_t samples) {
   const std::int64_t given = options.accumulation.micro_batch;
-  const std::int64_t micro_batches = given > 0 ? on_cpu::ceil_div(samples, given) : 1;
+  const std::int64_t micro_batches = given > 0 ? ceil_div(samples, given) : 1;
   const DistributionOptions& ranks = options.distribution;
   return draw_schedule(ranks.pipeline_schedule, {.stages = ranks.pipeline_parallel,
                                                  .micro_batches = static_cast<int>(micro_batches),

@@ -25,13 +25,11 @@ struct Options {
 void add_batch_flags(CommandLine& app, Options& options) {
   BatchRequest& batch = options.batch;
   app.group("Batch");
-  app.option("--batch-size", between(batch.global_batch, 1, kMaxSize),
-             "samples in an update of the weights");
+  app.option("--batch-size", between(batch.global_batch, 1, kMaxSize), "samples in an update of the weights");
   app.option("--global-tokens", between(batch.global_tokens, 1, kMaxSize),
              "the same in tokens, with --context");
   app.option("--context", between(batch.sequence, 1, kMaxSize), kContextHelp);
-  app.option("--micro-batch", between(batch.micro_batch, 1, kMaxSize),
-             "samples in a forward pass of a rank");
+  app.option("--micro-batch", between(batch.micro_batch, 1, kMaxSize), "samples in a forward pass of a rank");
   app.option("--ranks", between(batch.ranks, 1, kMaxSize), "data-parallel GPUs");
   app.option("--accumulation", between(batch.accumulation, 1, kMaxSize),
              "micro-batches of a rank in an update");

@@ -72,8 +72,7 @@ void add_model_flags(CommandLine& app, Options& options) {
 
 void add_training_flags(CommandLine& app, Options& options) {
   app.group("Training");
-  app.option("--micro-batch", between(options.request.micro_batch, 1, kMaxSize),
-             "samples in a forward pass")
+  app.option("--micro-batch", between(options.request.micro_batch, 1, kMaxSize), "samples in a forward pass")
       .excludes(app["--parameters"]);
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()), "the optimizer");

@@ -137,7 +137,7 @@ std::vector<Case> embedding_cases() {
 
 Case rotary_case() {
   constexpr std::int64_t kHead = 64, kSequences = 16;
-  const auto sequence_of = [](const Size& size) { return on_cpu::ceil_div(size.rows, kSequences); };
+  const auto sequence_of = [](const Size& size) { return ceil_div(size.rows, kSequences); };
   // A table has an angle for each pair of a head's elements; cosines and sines are written and read.
   constexpr double kTablesOfRow = 2.0 * sizeof(float) * kHead / kSequences;
   constexpr double kOfElement = 2 * sizeof(float);

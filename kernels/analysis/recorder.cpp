@@ -165,7 +165,7 @@ void Recorder::line_up(int warp, unsigned lanes) {
       counts.bytes += bytes;
       counts.while_copying += request.while_copying;
       counts.transactions += global ? sectors(request) : bank_cycles(request);
-      counts.ideal += global ? on_cpu::ceil_div(bytes, kSectorBytes) : phases(request);
+      counts.ideal += global ? ceil_div(bytes, kSectorBytes) : phases(request);
     }
     site.requests.clear();
   }

@@ -29,7 +29,7 @@ void DynamicShared::resize(std::size_t bytes) {
   if (bytes <= bytes_) return;
   constexpr std::size_t kAlignment = 64;
   std::free(data_);
-  data_ = std::aligned_alloc(kAlignment, on_cpu::round_up(bytes, kAlignment));
+  data_ = std::aligned_alloc(kAlignment, round_up(bytes, kAlignment));
 #endif
   bytes_ = data_ == nullptr ? 0 : bytes;
   if (bytes_ != bytes) throw std::bad_alloc();

@@ -266,7 +266,7 @@ TEST_CASE("the tape keeps the input of a segment and nothing else of it", "[reco
   const std::shared_ptr<Sequential> model = make_mlp({40, 40, 40, 40, 40, 40, 40, 40, 40});  // 15 modules
   const Tensor x = tensor_of(random_doubles(batch * width, 1), {batch, width});
   const std::size_t activation = batch * width * 4;
-  const std::size_t block = on_cpu::round_up(activation, 256);
+  const std::size_t block = round_up(activation, 256);
   const std::size_t start = memory_stats({}).live;
   const auto forward = [&](std::int64_t modules) {
     model->set_recompute(modules);

@@ -14,7 +14,7 @@ namespace {
 
 /// Bytes of an allocation of `elements` f32: a multiple of 256.
 std::size_t block(std::size_t elements) {
-  return on_cpu::round_up(elements * 4, 256);
+  return round_up(elements * 4, 256);
 }
 
 using Values = std::vector<double>;

@@ -124,9 +124,9 @@ class Grid {
                    pipeline.get());
     if (comm()->rank() >= how.samples) return;
     const auto all = std::make_shared<SequentialSampler>(how.samples);
-    loader.emplace(task.train, std::make_shared<DistributedSampler>(all, comm()->rank(), comm()->size()),
-                   DataLoaderOptions{.batch_size = on_cpu::ceil_div(how.samples, comm()->size()),
-                                     .device = world->device()});
+    loader.emplace(
+        task.train, std::make_shared<DistributedSampler>(all, comm()->rank(), comm()->size()),
+        DataLoaderOptions{.batch_size = ceil_div(how.samples, comm()->size()), .device = world->device()});
   }
 
   /// The ranks with the same stage.
@@ -295,9 +295,9 @@ TEST_CASE("pipeline with data ranks: ranks have different numbers of samples and
       for (int zero = 0; zero <= 3; ++zero) {
         if (kSlowKernels && (zero + samples + micro_batch) % 2 != 0) continue;
         const How how{.zero = zero, .samples = samples, .micro_batch = micro_batch};
-        const auto forwards = [&](std::int64_t own) { return on_cpu::ceil_div(own, micro_batch); };
+        const auto forwards = [&](std::int64_t own) { return ceil_div(own, micro_batch); };
         // ZeRO 3 needs equal numbers of forwards.
-        if (zero == 3 && forwards(samples / data) != forwards(on_cpu::ceil_div(samples, data))) continue;
+        if (zero == 3 && forwards(samples / data) != forwards(ceil_div(samples, data))) continue;
         INFO(text_of(how, static_cast<int>(data)));
         check_same(train(this_run(), stages, how, 3), train_alone(how, 3));
       }

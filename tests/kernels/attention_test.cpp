@@ -1,9 +1,9 @@
 #include "kernels/attention.h"
-#include "core/ceil_div.h"
 
 #include <array>
 #include <bit>
 
+#include "core/ceil_div.h"
 #include "tests/support/check_build.h"
 #include "tests/support/kernel_test.h"
 
@@ -65,7 +65,7 @@ struct Case {
   /// m of attention.h, by its definition.
   double mask(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const std::int64_t row = (b * heads + h) * keys + i + keys - queries;
-    const auto at = static_cast<std::uint64_t>(row * (on_cpu::ceil_div(keys, 4)) + j / 4);
+    const auto at = static_cast<std::uint64_t>(row * (ceil_div(keys, 4)) + j / 4);
     const Philox4Words words = std::bit_cast<Philox4Words>(on_cpu::philox4x32_10(kSeed, kCounter, at));
     return words[static_cast<std::size_t>(j % 4)] < dropout * 0x1p32 ? 0 : 1 / (1 - dropout);
   }

@@ -1,6 +1,6 @@
 #include "kernels/clip.h"
-#include "core/ceil_div.h"
 
+#include "core/ceil_div.h"
 #include "tests/support/kernel_test.h"
 
 namespace ringtape::test {
@@ -16,7 +16,7 @@ std::vector<Tile> tiles_of(const std::vector<std::int64_t>& lengths, std::int64_
       tiles.push_back(
           {arena_length + first, static_cast<std::int32_t>(length), static_cast<std::int32_t>(p)});
     }
-    arena_length += on_cpu::round_up(lengths[p], kTileAlignment);
+    arena_length += round_up(lengths[p], kTileAlignment);
   }
   return tiles;
 }

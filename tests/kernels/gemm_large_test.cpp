@@ -25,7 +25,7 @@ template <class T>
 struct Matrix {
   Matrix(std::int64_t rows, std::int64_t columns, std::int64_t padding, std::uint64_t seed)
       : ld(columns + padding) {
-    if (sizeof(T) == 2) ld = on_cpu::round_up(ld, 8);
+    if (sizeof(T) == 2) ld = round_up(ld, 8);
     values = random_values<T>(rows * ld, seed);
     for (std::int64_t i = 0; i < rows * ld; ++i) {
       if (i % ld >= columns) values[i] = from_double<T>(std::numeric_limits<double>::quiet_NaN());

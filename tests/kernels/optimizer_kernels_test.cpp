@@ -23,7 +23,7 @@ struct Arena {
             {length + first,
              static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, kLengths[p] - first)), p});
       }
-      length += on_cpu::round_up(kLengths[p], kTileAlignment);
+      length += round_up(kLengths[p], kTileAlignment);
     }
   }
 

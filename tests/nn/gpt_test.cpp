@@ -1,5 +1,4 @@
 #include "nn/gpt.h"
-#include "core/ceil_div.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +6,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "nn/arena.h"
@@ -91,7 +91,7 @@ TEST_CASE("a GPT draws each initial value once", "[gpt]") {
   GPT model(tiny());
   std::uint64_t counters = 0;  // each gives four values
   for (const auto& [name, tensor] : model.named_parameters()) {
-    if (tensor->dims() == 2) counters += static_cast<std::uint64_t>(on_cpu::ceil_div(tensor->elements(), 4));
+    if (tensor->dims() == 2) counters += static_cast<std::uint64_t>(ceil_div(tensor->elements(), 4));
   }
   CHECK(default_generator().offset == counters);
 }

@@ -1,8 +1,8 @@
 #include "nn/shard_layout.h"
-#include "core/ceil_div.h"
 
 #include <numeric>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "kernels/arena.h"
 #include "tests/support/catch.h"
@@ -81,7 +81,7 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
           const auto begin = sizes.begin() + static_cast<std::ptrdiff_t>(buckets[b].first_entry);
           const std::int64_t used = std::accumulate(
               begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
-          CHECK(slice.elements == on_cpu::round_up(used, world_size * kTileAlignment) / world_size);
+          CHECK(slice.elements == round_up(used, world_size * kTileAlignment) / world_size);
           CHECK(slice.offset == buckets[b].offset + rank * slice.elements);
           CHECK(slice.in_shard == in_shard);
           CHECK((slice.offset % kTileAlignment == 0 && slice.in_shard % kTileAlignment == 0));

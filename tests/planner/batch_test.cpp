@@ -1,6 +1,6 @@
 #include "planner/batch.h"
-#include "core/ceil_div.h"
 
+#include "core/ceil_div.h"
 #include "planner/numbers.h"
 #include "tests/support/catch.h"
 
