@@ -15,7 +15,8 @@ namespace ringtape {
 namespace {
 
 thread_local bool recording = true;
-thread_local Tape* innermost = nullptr;  // null: the thread's own
+thread_local bool starts_from_one = false;  // the running backward() was given no gradient
+thread_local Tape* innermost = nullptr;     // null: the thread's own
 thread_local TapeObserver* observer = nullptr;
 
 bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
@@ -31,6 +32,29 @@ void run_hooks(const Node& node) {
     meta->contributed = false;  // so that the hooks of a leaf listed twice run once
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
+}
+
+/// Notes, until the scope ends, whether the running backward() starts from a gradient of 1.
+class StartScope {
+ public:
+  explicit StartScope(bool from_one) : previous_(std::exchange(starts_from_one, from_one)) {}
+  ~StartScope() { starts_from_one = previous_; }
+  StartScope(const StartScope&) = delete;
+  StartScope& operator=(const StartScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// Tells the arena of a parameter, if it has one, that a backward is about to write the parameter's gradient.
+void note_contribution(const AutogradMeta& parameter) {
+  const std::shared_ptr<ArenaGradients> gradients = parameter.arena.lock();
+  if (gradients == nullptr) return;
+  const bool is_scaled = gradients->loss_scale != nullptr;
+  check(!is_scaled || !starts_from_one,
+        "backward(): a LossScaler scales the gradient of {}: expected its backward(loss)", parameter.name);
+  gradients->are_scaled = gradients->are_scaled || is_scaled;
+  ++gradients->contributions;
 }
 
 struct ClearAtEnd {
@@ -98,6 +122,7 @@ Tensor BackwardContext::take_saved(std::size_t index) {
 
 GradTarget BackwardContext::grad_target(std::size_t input) {
   const NodeInput& to = node_.inputs[input];
+  if (to.meta->is_leaf) note_contribution(*to.meta);
   if (to.meta->pre_accumulate_hook && !to.meta->contributed) to.meta->pre_accumulate_hook();
   if (!to.meta->grad.defined()) {
     const MemoryScope scope(to.meta->is_leaf ? MemoryCategory::gradients
@@ -246,6 +271,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
           describe(root));
     root.autograd->grad_is_one = true;
   }
+  const StartScope start(!gradient.defined());
   run_backward(root.autograd, std::move(root_grad));
 }
 

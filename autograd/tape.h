@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -22,6 +23,13 @@ class BackwardContext;
 class Tape;
 struct ParameterShard;
 
+/// What a ParameterArena and the backwards that write the gradients of its parameters tell each other.
+struct ArenaGradients {
+  const float* loss_scale = nullptr;  ///< see ParameterArena::loss_scale()
+  bool are_scaled = false;            ///< since zero_grad() a gradient was written under a loss scale
+  std::uint64_t contributions = 0;    ///< that backwards have written, or added to a gradient
+};
+
 /// The autograd state of one tensor, shared by all handles to it.
 struct AutogradMeta {
   bool requires_grad = false;
@@ -38,7 +46,7 @@ struct AutogradMeta {
   std::uint64_t low_precision_version = 0;
 
   /// Of a parameter: expired unless a ParameterArena holds it.
-  std::weak_ptr<void> arena;
+  std::weak_ptr<ArenaGradients> arena;
 
   /// Of a parameter that ranks divide among them: the part that this tensor is (nn/parameter_shard.h).
   std::shared_ptr<const ParameterShard> shard;
@@ -148,8 +156,9 @@ class Tape {
 
   /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
   /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are skipped.
-  /// Throws Error when the root is not on the tape, which then stays unchanged, and when a saved tensor has
-  /// been changed or the gradient does not fit, which clears the tape.
+  /// Throws Error when the root is not on the tape, which then stays unchanged. Throws Error, and clears the
+  /// tape, when a saved tensor has been changed, when the gradient does not fit, and when it is left out
+  /// although a LossScaler scales the gradients of an arena that backward() reaches.
   void backward(const Tensor& root, const Tensor& gradient = {});
   /// The reverse loop, from the output of one of the nodes. Overwrites `gradient`, which has the root's shape
   /// and dtype.

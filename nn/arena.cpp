@@ -51,7 +51,7 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype,
                                const ArenaSharding& sharding)
-    : sharding_(sharding), alive_(std::make_shared<char>()) {
+    : sharding_(sharding), written_(std::make_shared<ArenaGradients>()) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
   check(sharding.stage >= 0 && sharding.stage <= 3, "parameter arena: ZeRO stage {}, expected 0 to 3",
@@ -166,7 +166,7 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
     Tensor moved = part_of(buffer->values, offset, tensor.shape());
     moved.copy_from(tensor);
     moved.autograd = tensor.autograd;
-    moved.autograd->arena = alive_;
+    moved.autograd->arena = written_;
     moved.autograd->name = parameters[i].name;
     if (tensor.requires_grad()) {
       moved.autograd->grad =
@@ -321,14 +321,34 @@ const Tile* ParameterArena::tiles() const {
 }
 
 void ParameterArena::zero_grad() {
-  for (const ArenaEntry& entry : entries_) entry.tensor->autograd->grad_written = false;
+  for (const ArenaEntry& entry : entries_) meta_of(entry).grad_written = false;
+  written_->are_scaled = false;
   clip_factor_ = nullptr;
   skip_ = nullptr;
   ++zero_grads_;
 }
 
+void ParameterArena::check_gradients() const {
+  check(clip_factor_ == nullptr || clipped_contributions_ == written_->contributions,
+        "optimizer: a backward() has added to the gradients since clip_grad_norm() measured them: expected "
+        "clip_grad_norm() after the last backward()");
+  check(!written_->are_scaled || written_->loss_scale != nullptr,
+        "optimizer: the gradients are scaled by a LossScaler that is gone: expected it to live until step()");
+}
+
+AutogradMeta& ParameterArena::meta_of(const ArenaEntry& entry) const {
+  AutogradMeta* const meta = entry.tensor->autograd.get();
+  const bool is_here =
+      meta != nullptr && !meta->arena.owner_before(written_) && !written_.owner_before(meta->arena);
+  check(is_here,
+        "parameter arena: another tensor was assigned to {} after the arena was made, which would not be "
+        "trained: expected copy_from()",
+        entry.name);
+  return *meta;
+}
+
 bool ParameterArena::has_grad(std::size_t entry) const {
-  const AutogradMeta& meta = *entries_[entry].tensor->autograd;
+  const AutogradMeta& meta = meta_of(entries_[entry]);
   return meta.grad_written && meta.requires_grad;
 }
 

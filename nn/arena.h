@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/module.h"
@@ -100,7 +101,10 @@ struct ModelStages {
 /// all values, except in stage 3: there a bucket is a unit, values() holds only the shard, and a unit's
 /// values are in their own buffer, which DataParallel frees when no forward or backward needs it.
 ///
-/// The model must outlive the arena.
+/// The model must outlive the arena. Its parameters and modules are fixed while the arena exists: a module
+/// refuses new ones to train, and zero_grad() and steps throw Error if another tensor has been assigned to a
+/// parameter (Tensor::copy_from() changes its values). A copy of a parameter's handle that was made before
+/// the arena refers to the elements from before, which no step changes.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
@@ -201,14 +205,20 @@ class ParameterArena {
 
   /// On the device, or null: the factor by which backward() multiplies the gradients, and by which the
   /// optimizer's step divides them. A LossScaler sets it during its lifetime.
-  void set_loss_scale(const float* scale) { loss_scale_ = scale; }
-  const float* loss_scale() const { return loss_scale_; }
+  void set_loss_scale(const float* scale) { written_->loss_scale = scale; }
+  const float* loss_scale() const { return written_->loss_scale; }
   /// On the device, or null: the clip factor of the next optimizer step. clip_grad_norm() sets it.
-  void set_clip_factor(const float* factor) { clip_factor_ = factor; }
+  void set_clip_factor(const float* factor) {
+    clip_factor_ = factor;
+    clipped_contributions_ = written_->contributions;
+  }
   const float* clip_factor() const { return clip_factor_; }
   /// On the device, or null: a flag that skips the next optimizer step if it is not 0.
   void set_skip(const int* skip) { skip_ = skip; }
   const int* skip() const { return skip_; }
+  /// Throws Error if the next optimizer step would misread the gradients: if a backward() has added to them
+  /// since the clip factor was set, or has scaled them by a loss scale that is gone.
+  void check_gradients() const;
   /// Scratch memory of clip_grad_norm(): one GradientNorm on the device.
   const Tensor& norm_result() const { return norm_result_; }
 
@@ -244,6 +254,7 @@ class ParameterArena {
     std::vector<std::uint8_t> flags;
     Tensor on_device;
   };
+  AutogradMeta& meta_of(const ArenaEntry& entry) const;
   bool has_grad(std::size_t entry) const;
   void update(FlagsOnDevice& flags, const std::function<bool(std::size_t entry)>& flag_of);
 
@@ -269,9 +280,9 @@ class ParameterArena {
   std::optional<ModelStages> stages_;
   Tensor norm_result_;
   std::shared_ptr<void> gathering_;
-  std::shared_ptr<void> alive_;  // watched by the parameters' AutogradMeta
-  const float* loss_scale_ = nullptr;
+  std::shared_ptr<ArenaGradients> written_;  // watched by the parameters' AutogradMeta
   const float* clip_factor_ = nullptr;
+  std::uint64_t clipped_contributions_ = 0;  // before the clip factor was set
   const int* skip_ = nullptr;
 };
 

@@ -9,6 +9,13 @@
 #include "nn/module_scope.h"
 
 namespace ringtape {
+namespace {
+
+constexpr const char* kTooLate =
+    "would not be trained, because the parameter arena was made before: expected every part of the model "
+    "then";
+
+}  // namespace
 
 Tensor Module::operator()(const Tensor& x) {
   const ModuleScope scope(*this);
@@ -103,9 +110,31 @@ void Module::check_new_name(const std::string& name) const {
     check(own != name, "this module has a module '{}' already", name);
 }
 
-void Module::check_new_module(const std::string& name, const Module* module) const {
+bool Module::any_parameter(const std::function<bool(const Tensor&)>& predicate) const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [&](const NamedParameter& own) { return predicate(*own.tensor); }) ||
+         std::any_of(modules_.begin(), modules_.end(),
+                     [&](const auto& part) { return part.second->any_parameter(predicate); });
+}
+
+bool Module::is_in_arena() const {
+  return any_parameter([](const Tensor& parameter) {
+    return parameter.autograd != nullptr && !parameter.autograd->arena.expired();
+  });
+}
+
+void Module::check_new_module(const std::string& name, Module* module) {
   check_new_name(name);
   check(module != nullptr, "register_module: module '{}' is null", name);
+  const std::vector<NamedModule> parts = module->named_modules();
+  const bool has_this = std::any_of(parts.begin(), parts.end(),
+                                    [this](const NamedModule& part) { return part.module == this; });
+  check(module != this && !has_this, "register_module: module '{}' contains the module that it is to be in",
+        name);
+  const bool is_outside = module->any_parameter([](const Tensor& parameter) {
+    return parameter.requires_grad() && parameter.autograd->arena.expired();
+  });
+  check(!is_outside || !is_in_arena(), "register_module: module '{}' {}", name, kTooLate);
 }
 
 Tensor& Module::register_parameter(std::string name, Tensor value) {
@@ -114,6 +143,7 @@ Tensor& Module::register_parameter(std::string name, Tensor value) {
   check(value.autograd == nullptr || value.autograd->name.empty(),
         "register_parameter: '{}' is the parameter '{}' already: expected share_parameter() for tied weights",
         name, value.autograd == nullptr ? "" : value.autograd->name);
+  check(!is_in_arena(), "register_parameter: parameter '{}' {}", name, kTooLate);
   Tensor& tensor = owned_.emplace_back(std::move(value));
   tensor.set_requires_grad(true);
   tensor.autograd->name = name;

@@ -82,7 +82,7 @@ class Module {
 
  protected:
   // Each registers a part under a name. Throws Error for a name that is empty, has a dot or is already used
-  // in this module.
+  // in this module, and for parameters to train that a ParameterArena of this module would not contain.
 
   /// Makes `value` a parameter that requires a gradient. The reference stays valid as long as the module:
   /// keep it or a pointer, not a copy of the tensor, since an arena moves the parameter's elements. Throws
@@ -91,7 +91,7 @@ class Module {
   /// Registers a parameter that another module owns, which must outlive this one: both then compute with the
   /// same tensor (tied weights).
   void share_parameter(std::string name, Tensor& owner);
-  /// Registers a submodule and returns it. Throws Error for null.
+  /// Registers a submodule and returns it. Throws Error for null and for a module that contains this one.
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
     check_new_module(name, module.get());
@@ -104,7 +104,9 @@ class Module {
   void set_name(const std::string& name);
   const Layer* layer_in(const Layer* outer);
   void check_new_name(const std::string& name) const;
-  void check_new_module(const std::string& name, const Module* module) const;
+  void check_new_module(const std::string& name, Module* module);
+  bool any_parameter(const std::function<bool(const Tensor&)>& predicate) const;
+  bool is_in_arena() const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
   void collect(const std::string& prefix, std::vector<NamedModule>& modules);
 

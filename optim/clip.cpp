@@ -25,6 +25,14 @@ float checked_limit(const char* operation, const char* name, double limit) {
   return static_cast<float>(limit);
 }
 
+/// Throws Error if the gradients may not change any more, since the next step will clip them.
+void check_before_clip(const char* operation, const ParameterArena& arena) {
+  check(arena.clip_factor() == nullptr,
+        "{}: clip_grad_norm() has measured these gradients, and the next step applies its factor to them: "
+        "expected {} before it",
+        operation, operation);
+}
+
 /// total = the sum, or for the infinite norm the maximum, over the ranks that have other parts of the
 /// gradients.
 void reduce_over_ranks(const ParameterArena& arena, const Tensor& total, double norm_type) {
@@ -97,6 +105,7 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
   check(!arena.is_sharded(),
         "clip_grad_norm_now: found gradients sharded over {} ranks, expected unsharded ones",
         arena.sharding().world_size);
+  check_before_clip("clip_grad_norm_now", arena);
   GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   problem.has_grad = arena.has_grad();
   const std::int64_t n = arena.size();
@@ -107,6 +116,7 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
 
 void clip_grad_value(ParameterArena& arena, double limit) {
   const float checked = checked_limit("clip_grad_value", "limit", limit);
+  check_before_clip("clip_grad_value", arena);
   const Tensor& gradients = arena.gradients();
   add_work({.bytes = 2 * static_cast<std::int64_t>(gradients.bytes())});
   clip_value(Stream::current(arena.device()), gradients.data<float>(), gradients.elements(), checked,

@@ -17,11 +17,14 @@ struct ClipNormOptions {
 /// `max_norm`, the next optimizer step uses the gradients times max_norm / (norm + 1e-6), as PyTorch's
 /// clip_grad_norm_ does (Pascanu et al., "On the difficulty of training recurrent neural networks", 2013).
 /// The factor stays on the device and is applied inside the step's launch, so that clipping costs one read of
-/// the gradients and the host never waits; the gradients in memory do not change. With max_norm = infinity
-/// the norm is only measured. The norm of an infinite gradient, or a norm above 3.4e38, the largest float, is
-/// infinite, and its factor is 0. With p below 1 this happens for ordinary gradients (n equal elements have
-/// n^(1/p) times the norm of one): then every step is skipped, or without skip_nonfinite uses zeros as
-/// gradients.
+/// the gradients and the host never waits; the gradients in memory do not change: unlike PyTorch's, Tensor's
+/// grad() is unclipped. Only one step applies the factor: a second step without another call uses the
+/// unclipped gradients. Of two calls before a step the second counts. Call it after the last backward() and
+/// clip_grad_value(); the step throws Error if a backward() has added to the gradients since. With max_norm =
+/// infinity the norm is only measured. The norm of an infinite gradient, or a norm above 3.4e38, the largest
+/// float, is infinite, and its factor is 0. With p below 1 this happens for ordinary gradients (n equal
+/// elements have n^(1/p) times the norm of one): then every step is skipped, or without skip_nonfinite uses
+/// zeros as gradients.
 ///
 /// With a loss scale (ParameterArena::loss_scale) norm and max_norm refer to the unscaled gradients.
 ///
@@ -38,13 +41,13 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 /// own gradients before they are reduced, so the result depends on the number of ranks and the size of the
 /// micro-batches. A loss scale stays in the gradients. If the norm is infinite or NaN the gradients do not
 /// change, so that the clip_grad_norm() before the step finds the same norm and skips the step. Throws Error
-/// as clip_grad_norm() does, and for a sharded arena.
+/// as clip_grad_norm() does, for a sharded arena, and between clip_grad_norm() and the step.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale, to that range times the
 /// scale. Infinite values and NaN do not change (PyTorch's clip_grad_value_ limits infinity), so that a later
-/// clip_grad_norm() detects an overflow. Throws Error unless `limit` is infinite or from 1.4e-45 to 3.4e38,
-/// the range of float.
+/// clip_grad_norm() detects an overflow. Throws Error between clip_grad_norm() and the step, and unless
+/// `limit` is infinite or from 1.4e-45 to 3.4e38, the range of float.
 void clip_grad_value(ParameterArena& arena, double limit);
 
 }  // namespace ringtape

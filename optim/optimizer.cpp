@@ -49,6 +49,7 @@ Tensor Optimizer::make_state() const {
 void Optimizer::step() {
   // For a sharded arena without a connection to the other ranks, this throws before any change.
   const ShardExchange* exchange = arena_.is_sharded() ? &arena_.shard_exchange() : nullptr;
+  arena_.check_gradients();
   const bool is_scaled = arena_.loss_scale() != nullptr;
   if (is_scaled && arena_.clip_factor() == nullptr) clip_grad_norm(arena_, INFINITY);  // finds an overflow
   ArenaView view{};

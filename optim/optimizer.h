@@ -29,7 +29,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates the parameters once.
+  /// Updates the parameters once. Throws Error if a backward() has added to the gradients since
+  /// clip_grad_norm(), and if they are scaled by a LossScaler that is gone.
   void step();
   /// Calls the arena's zero_grad().
   void zero_grad() { arena_.zero_grad(); }

@@ -7,6 +7,7 @@
 #include "optim/sgd.h"
 #include "tests/optim/two_parameters.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 namespace ringtape::test {
 namespace {
@@ -194,6 +195,30 @@ TEST_CASE("clip_grad_value does not hide an overflow from the norm", "[optim]") 
   optimizer.step();
   CHECK(optimizer.skipped_updates().item() == 1);
   CHECK(model.a.to_doubles() == Values{1, 2});
+}
+
+TEST_CASE("what would change measured gradients before the step is refused", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {3, 4});
+  clip_grad_norm(arena, 2.5);
+  CHECK(
+      error_of([&] { clip_grad_value(arena, 1); }) ==
+      "clip_grad_value: clip_grad_norm() has measured these gradients, and the next step applies its factor "
+      "to them: expected clip_grad_value before it");
+  CHECK_THAT(error_of([&] { clip_grad_norm_now(arena, 1); }),
+             ContainsSubstring("clip_grad_norm_now: clip_grad_norm() has measured"));
+  add_gradient(model.a, {3, 4});
+  CHECK(error_of([&] { optimizer.step(); }) ==
+        "optimizer: a backward() has added to the gradients since clip_grad_norm() measured them: expected "
+        "clip_grad_norm() after the last backward()");
+  CHECK(model.a.to_doubles() == Values{1, 2});
+  CHECK(clip_grad_norm(arena, 5).item() == 10);
+  Two other;
+  add_gradient(other.a, {1, 1});  // of no arena, and so none of these gradients
+  optimizer.step();
+  check_close(model.a.to_doubles(), {1 - 3, 2 - 4}, 1e-6);
 }
 
 TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {

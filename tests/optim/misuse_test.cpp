@@ -24,7 +24,7 @@ struct OneParameter : Module {
 
 /// Adds `gradient` to the gradient of w.
 void add_gradient(const OneParameter& model, const Values& gradient) {
-  sum(multiply(model.w, tensor_of(gradient, model.w.shape()))).backward();
+  Tape::current().backward(sum(multiply(model.w, tensor_of(gradient, model.w.shape()))), ones({}));
 }
 
 TEST_CASE("AdamW decays by 0.01 whichever other options are given", "[optim]") {
@@ -66,6 +66,40 @@ TEST_CASE("a step under a loss scale unscales and skips an overflow without clip
   add_gradient(model, {1, 1});  // without a scaler nothing is divided
   optimizer.step();
   CHECK(model.w.to_doubles() == Values{-1.5, -0.5});
+}
+
+TEST_CASE("a backward without the scaler, and a step after its end, are refused", "[scaler]") {
+  OneParameter model({1, 2}), other({1});
+  ParameterArena arena(model, Device{}), of_other(other, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  {
+    LossScaler scaler(arena);
+    CHECK(error_of([&] { sum(model.w).backward(); }) ==
+          "backward(): a LossScaler scales the gradient of w: expected its backward(loss)");
+    CHECK(!model.w.grad().defined());
+    sum(other.w).backward();
+    scaler.backward(sum(model.w));
+  }
+  CHECK(error_of([&] { optimizer.step(); }) ==
+        "optimizer: the gradients are scaled by a LossScaler that is gone: expected it to live until step()");
+  optimizer.zero_grad();
+  sum(model.w).backward();
+  optimizer.step();
+  CHECK(model.w.to_doubles() == Values{0, 1});
+}
+
+TEST_CASE("a parameter that was replaced after the arena was made is refused", "[nn]") {
+  for (const bool undefined : {false, true}) {
+    OneParameter model({1, 2});
+    ParameterArena arena(model, Device{});
+    SGD optimizer(arena);
+    model.parameter("w") = undefined ? Tensor() : zeros({2}).set_requires_grad(true);
+    const char* const expected =
+        "parameter arena: another tensor was assigned to w after the arena was made, which would not be "
+        "trained: expected copy_from()";
+    CHECK(error_of([&] { optimizer.zero_grad(); }) == expected);
+    CHECK(error_of([&] { optimizer.step(); }) == expected);
+  }
 }
 
 TEST_CASE("a loss scale of 2^124 and a small clipping norm lose no digits", "[scaler]") {
@@ -114,8 +148,32 @@ TEST_CASE("an f32 input to a model whose arena computes in 16 bits is refused", 
           "linear_relu: the input is f32, but the arena of 0.weight computes in bf16: expected "
           "to(input, arena.compute_dtype())");
     CHECK((*model)(to(x, arena.compute_dtype())).dtype() == DType::bf16);
+    // An operation that belongs to no layer takes a parameter as the f32 tensor that it is.
+    CHECK(matmul(x, model->parameter("0.weight"), false, true).dtype() == DType::f32);
   }
   CHECK((*model)(x).to_doubles() == expected);  // without the arena it is an f32 model again
+}
+
+TEST_CASE("a module that a model's arena would not contain, or that contains itself, is refused", "[nn]") {
+  Sequential model({std::make_shared<Linear>(1, 2)});
+  {
+    const ParameterArena arena(model, Device{});
+    CHECK(error_of([&] { model.push_back(std::make_shared<Linear>(2, 1)); }) ==
+          "register_module: module '1' would not be trained, because the parameter arena was made before: "
+          "expected every part of the model then");
+    model.push_back(std::make_shared<ReLU>());  // it has no parameter
+  }
+  model.push_back(std::make_shared<Linear>(2, 1));
+  const auto outer = std::make_shared<Sequential>(), inner = std::make_shared<Sequential>();
+  outer->push_back(inner);
+  const char* const expected = "register_module: module '0' contains the module that it is to be in";
+  CHECK(error_of([&] { inner->push_back(inner); }) == expected);
+  CHECK(error_of([&] { inner->push_back(outer); }) == expected);
+  // Parts of one arena may be put together again.
+  const auto first = std::make_shared<Linear>(1, 1), second = std::make_shared<Linear>(1, 1);
+  Sequential both({first, second});
+  const ParameterArena arena(both, Device{});
+  CHECK(error_of([&] { Sequential({second, first}); }) == "");
 }
 
 struct NullPart : Module {
