@@ -6,6 +6,7 @@
 #include "core/capture.h"
 #include "core/ceil_div.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 #include "kernels/random.h"
@@ -54,6 +55,7 @@ Tensor rand(Shape shape, DType dtype, Device device, double low, double high, Ge
 
 Tensor randn(Shape shape, DType dtype, Device device, double mean, double std, Generator& generator) {
   check(is_floating(dtype), "randn: expected a floating dtype, found {}", name_of(dtype));
+  check(std >= 0, "randn: expected a standard deviation of at least 0, found {}", without_nan_sign(std));
   Tensor x = empty(shape, dtype, device);
   normal(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(mean),
          static_cast<float>(std), generator.seed, take_counters(generator, x.elements()));

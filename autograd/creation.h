@@ -19,7 +19,7 @@ Tensor arange(double start, double end, double step = 1, DType dtype = DType::f3
 Tensor rand(Shape shape, DType dtype = DType::f32, Device device = {}, double low = 0, double high = 1,
             Generator& generator = default_generator());
 /// Normal with this mean and standard deviation; floating dtypes. Takes ceil(n / 4) counters of the
-/// generator.
+/// generator. Throws Error unless std is at least 0.
 Tensor randn(Shape shape, DType dtype = DType::f32, Device device = {}, double mean = 0, double std = 1,
              Generator& generator = default_generator());
 

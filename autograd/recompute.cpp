@@ -88,6 +88,7 @@ struct Recomputation {
 }  // namespace
 
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
+  check(segment != nullptr, "recompute: the segment is empty: expected a function");
   check(std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.defined(); }),
         "recompute: an input is undefined");
   if (!Tape::is_recording()) return result_of(segment, inputs);
@@ -128,8 +129,9 @@ Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
 }
 
 Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input) {
-  return recompute([segment](const std::vector<Tensor>& inputs) { return segment(inputs[0]); },
-                   std::vector<Tensor>{input});
+  Segment of_one;
+  if (segment) of_one = [segment](const std::vector<Tensor>& inputs) { return segment(inputs[0]); };
+  return recompute(of_one, std::vector<Tensor>{input});
 }
 
 std::size_t recompute_segments(

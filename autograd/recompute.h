@@ -23,7 +23,8 @@ using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 ///
 /// backward() throws Error if an input or a parameter was changed in place since the forward, or if the
 /// second run uses other tensors, draws a different number of random numbers (as after train() or eval()), or
-/// returns another shape or dtype than the first. recompute() throws Error for an undefined input or result.
+/// returns another shape or dtype than the first. recompute() throws Error for an empty segment and for an
+/// undefined input or result.
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs);
 Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input);
 

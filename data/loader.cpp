@@ -155,6 +155,8 @@ std::pair<Tensor, Tensor> Batch::to(Device device) const {
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
                        const DataLoaderOptions& options)
     : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(options) {
+  check(dataset_ != nullptr && sampler_ != nullptr, "DataLoader: the {} is null",
+        dataset_ == nullptr ? "dataset" : "sampler");
   check(options_.batch_size > 0, "DataLoader: batch size {}, expected at least 1", options_.batch_size);
   check(options_.prefetch_threads >= 0, "DataLoader: {} prefetch threads, expected 0 or more",
         options_.prefetch_threads);

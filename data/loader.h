@@ -61,8 +61,8 @@ struct DataLoaderOptions {
 ///   for (loader.start_epoch(0); std::optional<Batch> batch = loader.next();) { ... }
 class DataLoader {
  public:
-  /// Throws Error for a batch size or a number of prefetched batches below 1, a negative number of threads,
-  /// and too few samples for a batch. Call start_epoch() or seek() before next().
+  /// Throws Error for a null dataset or sampler, a batch size or a number of prefetched batches below 1, a
+  /// negative number of threads, and too few samples for a batch. Call start_epoch() or seek() before next().
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
              const DataLoaderOptions& options);
   /// Stops the prefetch threads; batches handed out before stay valid.

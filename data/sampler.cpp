@@ -26,10 +26,18 @@ std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
+SequentialSampler::SequentialSampler(std::int64_t samples) : samples_(samples) {
+  check(samples >= 0, "SequentialSampler: {} samples, expected at least 0", samples);
+}
+
 std::vector<std::int64_t> SequentialSampler::order(std::int64_t) const {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(samples_));
   std::iota(indices.begin(), indices.end(), std::int64_t{0});
   return indices;
+}
+
+RandomSampler::RandomSampler(std::int64_t samples, std::uint64_t seed) : samples_(samples), seed_(seed) {
+  check(samples >= 0, "RandomSampler: {} samples, expected at least 0", samples);
 }
 
 std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
@@ -59,6 +67,7 @@ std::vector<std::int64_t> ReplacementSampler::order(std::int64_t epoch) const {
 
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int world_size)
     : all_(std::move(all)), rank_(rank), world_size_(world_size) {
+  check(all_ != nullptr, "DistributedSampler: the sampler of all ranks is null");
   check(rank >= 0 && rank < world_size,
         "DistributedSampler: rank {} of {}, expected a rank from 0 on below it", rank, world_size);
 }

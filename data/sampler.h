@@ -19,7 +19,8 @@ class Sampler {
 /// 0, 1, 2, ... in every epoch.
 class SequentialSampler : public Sampler {
  public:
-  explicit SequentialSampler(std::int64_t samples) : samples_(samples) {}
+  /// Throws Error for a negative number of samples.
+  explicit SequentialSampler(std::int64_t samples);
   std::int64_t size() const override { return samples_; }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
 
@@ -33,7 +34,8 @@ class SequentialSampler : public Sampler {
 /// epoch) (core/philox.h). The high bit of that counter keeps them apart from the random numbers of tensors.
 class RandomSampler : public Sampler {
  public:
-  RandomSampler(std::int64_t samples, std::uint64_t seed) : samples_(samples), seed_(seed) {}
+  /// Throws Error for a negative number of samples.
+  RandomSampler(std::int64_t samples, std::uint64_t seed);
   std::int64_t size() const override { return samples_; }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
 
@@ -70,7 +72,7 @@ class ReplacementSampler : public Sampler {
 /// epoch a rank may have fewer samples than another, or none.
 class DistributedSampler : public Sampler {
  public:
-  /// Throws Error unless rank is 0 to world_size - 1.
+  /// Throws Error for null, and unless rank is 0 to world_size - 1.
   DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int world_size);
   std::int64_t size() const override { return own_of(all_->size()); }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;

@@ -40,6 +40,7 @@ std::unique_ptr<GradientReducer> make_reducer(ParameterArena& arena,
 DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> comm,
                            DataParallelOptions options)
     : arena_(arena), comm_(std::move(comm)), options_(std::move(options)), used_(arena) {
+  check(comm_ != nullptr, "data parallel: the communicator is null");
   check_arena_is_free();
   check(arena.device() == comm_->device(), "data parallel: the model is on {}, the communicator on {}",
         to_string(arena.device()), to_string(comm_->device()));

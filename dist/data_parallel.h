@@ -67,9 +67,10 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   /// Verifies that the ranks have the same model, and broadcasts the parameters of rank 0, including frozen
-  /// ones. Throws Error if models differ (verify_parameters.h), if the arena has a DataParallel already, is
-  /// on another device than the communicator or sharded for other ranks, and for a bucket size below 1; in
-  /// ZeRO stages 2 and 3 also for a hook, and without overlap, which would need memory for all gradients.
+  /// ones. Throws Error for a null communicator, if models differ (verify_parameters.h), if the arena has a
+  /// DataParallel already, is on another device than the communicator or sharded for other ranks, and for a
+  /// bucket size below 1; in ZeRO stages 2 and 3 also for a hook, and without overlap, which would need
+  /// memory for all gradients.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> comm,
                DataParallelOptions options = {});
   ~DataParallel();

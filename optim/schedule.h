@@ -6,7 +6,8 @@
 namespace ringtape {
 
 /// A learning-rate schedule: the rate of optimizer step `step`, counted from 0. Schedules are pure functions
-/// of the step, so a resumed run needs no state, and a schedule can be drawn without training.
+/// of the step, so a resumed run needs no state, and a schedule can be drawn without training. Calling an
+/// empty one throws std::bad_function_call.
 using Schedule = std::function<double(std::int64_t step)>;
 
 /// Schedules have the names and values of torch.optim.lr_scheduler where PyTorch has them; its recursive

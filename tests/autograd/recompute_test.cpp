@@ -444,6 +444,8 @@ TEST_CASE("a checkpoint without inputs to run on is an error", "[recompute]") {
                     ContainsSubstring("an input is undefined"));
   CHECK_THROWS_WITH(recompute([](const Tensor&) { return Tensor(); }, tensor_of({1}, {1})),
                     ContainsSubstring("returned an undefined tensor"));
+  CHECK_THROWS_WITH(recompute(nullptr, tensor_of({1}, {1})), ContainsSubstring("the segment is empty"));
+  CHECK_THROWS_WITH(recompute(Segment(), std::vector<Tensor>{}), ContainsSubstring("the segment is empty"));
   CHECK_THROWS_WITH(make_mlp({1, 1})->set_recompute(-1), ContainsSubstring("found -1"));
 }
 

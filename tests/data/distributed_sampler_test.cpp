@@ -78,7 +78,8 @@ TEST_CASE("distributed sampler: the global batches are those of one rank", "[loa
   }
 }
 
-TEST_CASE("distributed sampler: invalid ranks", "[loader]") {
+TEST_CASE("distributed sampler: invalid arguments", "[loader]") {
+  CHECK_THROWS_WITH(DistributedSampler(nullptr, 0, 1), ContainsSubstring("the sampler of all ranks is null"));
   const auto all = std::make_shared<SequentialSampler>(10);
   for (const auto& [rank, world_size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
     CHECK_THROWS_WITH(DistributedSampler(all, rank, world_size),

@@ -293,6 +293,12 @@ TEST_CASE("loader: arguments that make no sense", "[loader]") {
   CHECK_THROWS_WITH(make_loader(10, {.prefetch_batches = 0}), ContainsSubstring("0 batches to prefetch"));
   CHECK_THROWS_WITH(make_loader(10, {.batch_size = 11, .drop_last = true}),
                     ContainsSubstring("10 samples make no batch of 11"));
+  const auto dataset = std::make_shared<TensorDataset>(numbered(5));
+  CHECK_THROWS_WITH(DataLoader(dataset, nullptr, {}), ContainsSubstring("the sampler is null"));
+  CHECK_THROWS_WITH(DataLoader(nullptr, std::make_shared<SequentialSampler>(5), {}),
+                    ContainsSubstring("the dataset is null"));
+  CHECK_THROWS_WITH(SequentialSampler(-1), ContainsSubstring("-1 samples, expected at least 0"));
+  CHECK_THROWS_WITH(RandomSampler(-1, 0), ContainsSubstring("-1 samples, expected at least 0"));
   DataLoader loader = make_loader(10, {});
   CHECK_THROWS_WITH(loader.next(), ContainsSubstring("next() before start_epoch()"));
   CHECK_THROWS_WITH(loader.start_epoch(0, 11),
@@ -300,7 +306,7 @@ TEST_CASE("loader: arguments that make no sense", "[loader]") {
   CHECK_THROWS_WITH(loader.start_epoch(-1), ContainsSubstring("epoch -1"));
   CHECK_THROWS_WITH(loader.seek(-1), ContainsSubstring("seek to sample -1"));
 
-  DataLoader beyond(std::make_shared<TensorDataset>(numbered(5)), std::make_shared<SequentialSampler>(6), {});
+  DataLoader beyond(dataset, std::make_shared<SequentialSampler>(6), {});
   beyond.start_epoch(0);
   CHECK_THROWS_WITH(beyond.next(), ContainsSubstring("there is no sample 5 among 5"));
 }

@@ -519,6 +519,8 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
         model, comm->device(), DType::f32,
         {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
     SGD optimizer(arena, {.learning_rate = 1});
+    CHECK(error_of([&] { DataParallel(model, arena, nullptr); }) ==
+          "data parallel: the communicator is null");
     auto parallel = std::make_unique<DataParallel>(model, arena, comm);
     CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, comm); }) ==
           "data parallel: the arena has a DataParallel already; destroy it before making another");
