@@ -31,9 +31,11 @@ void multiply_into(const GradTarget& target, const Tensor& a, bool transpose_a, 
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
   check_same_kind("matmul", a, b);
-  check(a.dims() == 2 && b.dims() == 2 && a.size(transpose_a ? 0 : 1) == b.size(transpose_b ? 1 : 0),
-        "matmul: inner sizes of {}{} and {}{} differ, or they are not matrices", describe(a),
-        transpose_a ? " transposed" : "", describe(b), transpose_b ? " transposed" : "");
+  check(a.dims() == 2 && b.dims() == 2, "matmul: expected two matrices, found {} and {}", describe(a),
+        describe(b));
+  check(a.size(transpose_a ? 0 : 1) == b.size(transpose_b ? 1 : 0),
+        "matmul: the inner sizes of {}{} and {}{} differ", describe(a), transpose_a ? " transposed" : "",
+        describe(b), transpose_b ? " transposed" : "");
   const OperationScope span("matmul", {&a, &b});
   Tensor y = empty({a.size(transpose_a ? 1 : 0), b.size(transpose_b ? 0 : 1)}, a.dtype(), a.device());
   multiply_into({y, false}, a, transpose_a, b, transpose_b);

@@ -9,6 +9,11 @@
 /// Differentiable operations. Forward and backward of each are side by side in one file of this folder.
 /// Unless said otherwise the inputs must have one dtype (f32, bf16, f16, or f64 on the CPU) and one device,
 /// and the result has them too. All throw Error for shapes, dtypes or devices that do not fit.
+///
+/// The operations of layers (linear, embedding, norms) compute with the 16-bit copy of a parameter for inputs
+/// of its dtype, and refuse f32 inputs (autograd/low_precision.h). All others take a parameter as the f32
+/// tensor that it is, so that a penalty on the weights is f32; a layer of your own that multiplies by a
+/// parameter takes the copy by in_dtype().
 namespace ringtape {
 
 // ---- elementwise, equal shapes ----

@@ -7,6 +7,7 @@
 namespace ringtape {
 
 Tensor to(const Tensor& x, DType dtype) {
+  check(x.defined(), "to: expected a tensor, found {}", describe(x));
   if (x.dtype() == dtype) return x;
   const OperationScope span("to", {&x});
   Tensor y = empty(x.shape(), dtype, x.device());
@@ -24,6 +25,7 @@ Tensor to(const Tensor& x, DType dtype) {
 }
 
 Tensor to(const Tensor& x, Device device) {
+  check(x.defined(), "to: expected a tensor, found {}", describe(x));
   if (x.device() == device) return x;
   const OperationScope span("to", {&x});
   add_work({.bytes = 2 * bytes_of({&x})});

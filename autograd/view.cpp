@@ -30,6 +30,7 @@ Shape resolve(const Tensor& x, std::vector<std::int64_t> sizes) {
 }  // namespace
 
 Tensor view(const Tensor& x, std::vector<std::int64_t> sizes) {
+  check(x.defined(), "view: expected a tensor, found {}", describe(x));
   const OperationScope span("view", {&x});
   Tensor y = x.alias(resolve(x, std::move(sizes)));
   if (Tape::records({&x})) {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "core/stream.h"
 
 namespace ringtape {
@@ -97,7 +98,7 @@ std::vector<double> Tensor::to_doubles() const {
 double Tensor::item() const {
   check(defined(), "item() of an undefined tensor");
   check(elements() == 1, "item() needs one element: the tensor is {}", describe(*this));
-  return to_doubles()[0];
+  return without_nan_sign(to_doubles()[0]);
 }
 
 void Tensor::copy_from(const Tensor& source) {

@@ -27,8 +27,8 @@ struct Storage {
 };
 
 /// A handle to a dense, row-major array. Copying a Tensor copies the handle: both refer to the same elements.
-/// A default-constructed Tensor is undefined: it has no memory, dtype or device. Operations are free
-/// functions in autograd/ops.h.
+/// A default-constructed Tensor is undefined: it has no elements, memory, dtype or device. Operations are
+/// free functions in autograd/ops.h.
 class Tensor {
  public:
   Tensor() = default;
@@ -40,7 +40,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   std::int64_t size(int dim) const { return shape_[dim]; }
   int dims() const { return shape_.dims(); }
-  std::int64_t elements() const { return shape_.elements(); }
+  std::int64_t elements() const { return defined() ? shape_.elements() : 0; }
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   Device device() const;
@@ -71,7 +71,7 @@ class Tensor {
   }
   /// The elements as double, from any dtype, for tests and printing. Waits for the device.
   std::vector<double> to_doubles() const;
-  /// The only element of a one-element tensor, as double. Waits for the device.
+  /// The only element of a one-element tensor, as double; a NaN without a sign. Waits for the device.
   double item() const;
 
   /// Overwrites the elements with those of `source` (same shape and dtype, any device). Not recorded on the

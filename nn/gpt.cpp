@@ -10,6 +10,7 @@
 #include "autograd/recompute.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "kernels/attention.h"
 #include "kernels/norm.h"
 #include "nn/gpt_estimate.h"
@@ -66,7 +67,8 @@ void GPT::check_options(const TransformerOptions& o) {
   check(o.head_size() <= kMaxAttentionWidth, "GPT: heads have {} elements, expected at most {}",
         o.head_size(), kMaxAttentionWidth);
   check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
-        "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
+        "GPT: {} cannot be divided among {} of keys and values", counted(o.heads, "head"),
+        counted(o.kv_heads, "head"));
   check(o.norm_eps >= 0 && o.norm_eps < 1, "GPT: norm_eps: expected 0 to 1, found {}", o.norm_eps);
   check(o.positions == PositionKind::learned || o.head_size() % 2 == 0,
         "GPT: rotary positions need heads of an even size, found {}", o.head_size());

@@ -92,13 +92,18 @@ TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "
   CHECK_THROWS_WITH(relu(labels),
                     ContainsSubstring("relu: expected a floating tensor") && ContainsSubstring("i64[2]"));
   CHECK_THROWS_WITH(relu(Tensor()), ContainsSubstring("relu") && ContainsSubstring("an undefined tensor"));
-  CHECK_THROWS_WITH(matmul(a, a), ContainsSubstring("matmul: inner sizes") && ContainsSubstring("f32[2, 3]"));
+  CHECK_THROWS_WITH(matmul(a, a), ContainsSubstring("the inner sizes of f32[2, 3]"));
+  CHECK_THROWS_WITH(matmul(a, zeros({3})),
+                    ContainsSubstring("matmul: expected two matrices") && ContainsSubstring("f32[3]"));
   CHECK_THROWS_WITH(linear(a, b), ContainsSubstring("linear: input f32[2, 3] on cpu") &&
                                       ContainsSubstring("weight f32[2, 2]"));
   CHECK_THROWS_WITH(linear(a, a, tensor_of({1}, {1})),
                     ContainsSubstring("linear: bias f32[1]") && ContainsSubstring("expected shape [2]"));
   CHECK_THROWS_WITH(sum(a, 2), ContainsSubstring("sum: dimension 2") && ContainsSubstring("[2, 3]"));
   CHECK_THROWS_WITH(mean(a, -3), ContainsSubstring("mean: dimension -3") && ContainsSubstring("[2, 3]"));
+  CHECK_THROWS_WITH(view(Tensor(), {2}), ContainsSubstring("view: expected a tensor, found an undefined"));
+  CHECK_THROWS_WITH(to(Tensor(), DType::f32), ContainsSubstring("to: expected a tensor, found an undefined"));
+  CHECK_THROWS_WITH(to(Tensor(), Device{}), ContainsSubstring("to: expected a tensor, found an undefined"));
   CHECK_THROWS_WITH(view(a, {4, -1}), ContainsSubstring("view") && ContainsSubstring("has 6 elements"));
   CHECK_THROWS_WITH(view(a, {-1, -1}),
                     ContainsSubstring("view") && ContainsSubstring("more than one size is -1 in [-1, -1]"));
@@ -122,6 +127,11 @@ TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "
   CHECK_THROWS_WITH(arange(0, -0.5), ContainsSubstring("do not lead from 0 to -0.5"));
   CHECK_THROWS_WITH(rand({2}, DType::i64), ContainsSubstring("rand") && ContainsSubstring("i64"));
   CHECK_THROWS_WITH(randn({2}, DType::u8), ContainsSubstring("randn") && ContainsSubstring("u8"));
+  for (const double std : {-1.0, -std::nan("")}) {
+    CHECK_THROWS_WITH(
+        randn({2}, DType::f32, Device{}, 0, std),
+        ContainsSubstring(fmt::format("deviation of at least 0, found {}", std < 0 ? "-1" : "nan")));
+  }
   CHECK_THROWS_WITH(rand({2}, DType::f32, Device{}, 5, 1), ContainsSubstring("low <= high"));
   CHECK_THROWS_WITH(rand({2}, DType::f32, Device{}, -3e38, 3e38), ContainsSubstring("difference within f32"));
   CHECK(rand({2}, DType::f32, Device{}, 5, 5).to_doubles() == std::vector<double>{5, 5});

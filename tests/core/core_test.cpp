@@ -114,6 +114,9 @@ TEST_CASE("misuse of a tensor names what was found and expected", "[core]") {
   CHECK_THROWS_WITH(Tensor().device(), ContainsSubstring("undefined"));
   CHECK_THROWS_AS(empty({std::int64_t{1} << 61}, DType::f64), OutOfMemoryError);  // 2^64 bytes
   CHECK(describe(Tensor()) == "an undefined tensor");
+  CHECK(Tensor().elements() == 0);
+  CHECK(Tensor().bytes() == 0);
+  CHECK(!std::signbit(tensor_of({-std::nan("")}, {}).item()));  // it would be printed as -nan
 }
 
 TEST_CASE("copy_from copies and counts as a change", "[core]") {

@@ -116,7 +116,7 @@ TEST_CASE("a GPT refuses sizes that do not fit", "[gpt]") {
   CHECK_THROWS_WITH(GPT(o), ContainsSubstring("a width of 16 is not divisible by 3 heads"));
   o = tiny();
   o.kv_heads = 3;
-  CHECK_THROWS_WITH(GPT(o), ContainsSubstring("4 heads are not divisible by 3 heads of keys and values"));
+  CHECK_THROWS_WITH(GPT(o), ContainsSubstring("4 heads cannot be divided among 3 heads of keys and values"));
   o = tiny();
   o.layers = 0;
   CHECK_THROWS_WITH(GPT(o), ContainsSubstring("GPT: layers: expected 1 to 10000, found 0"));
