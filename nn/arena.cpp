@@ -323,13 +323,13 @@ const Tile* ParameterArena::tiles() const {
 void ParameterArena::zero_grad() {
   for (const ArenaEntry& entry : entries_) meta_of(entry).grad_written = false;
   written_->are_scaled = false;
-  clip_factor_ = nullptr;
+  set_clip_factor(nullptr);
   skip_ = nullptr;
   ++zero_grads_;
 }
 
 void ParameterArena::check_gradients() const {
-  check(clip_factor_ == nullptr || clipped_contributions_ == written_->contributions,
+  check(!gradients_are_final() || *final_contributions_ == written_->contributions,
         "optimizer: a backward() has added to the gradients since clip_grad_norm() measured them: expected "
         "clip_grad_norm() after the last backward()");
   check(!written_->are_scaled || written_->loss_scale != nullptr,

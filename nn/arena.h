@@ -207,17 +207,19 @@ class ParameterArena {
   /// optimizer's step divides them. A LossScaler sets it during its lifetime.
   void set_loss_scale(const float* scale) { written_->loss_scale = scale; }
   const float* loss_scale() const { return written_->loss_scale; }
-  /// On the device, or null: the clip factor of the next optimizer step. clip_grad_norm() sets it.
-  void set_clip_factor(const float* factor) {
+  /// On the device, or null: the clip factor of the next optimizer step. clip_grad_norm() sets it. With
+  /// `is_final` the gradients must not change before the step.
+  void set_clip_factor(const float* factor, bool is_final = false) {
     clip_factor_ = factor;
-    clipped_contributions_ = written_->contributions;
+    final_contributions_ = is_final ? std::optional(written_->contributions) : std::nullopt;
   }
   const float* clip_factor() const { return clip_factor_; }
+  bool gradients_are_final() const { return final_contributions_.has_value(); }
   /// On the device, or null: a flag that skips the next optimizer step if it is not 0.
   void set_skip(const int* skip) { skip_ = skip; }
   const int* skip() const { return skip_; }
   /// Throws Error if the next optimizer step would misread the gradients: if a backward() has added to them
-  /// since the clip factor was set, or has scaled them by a loss scale that is gone.
+  /// after they were final, or has scaled them by a loss scale that is gone.
   void check_gradients() const;
   /// Scratch memory of clip_grad_norm(): one GradientNorm on the device.
   const Tensor& norm_result() const { return norm_result_; }
@@ -282,7 +284,7 @@ class ParameterArena {
   std::shared_ptr<void> gathering_;
   std::shared_ptr<ArenaGradients> written_;  // watched by the parameters' AutogradMeta
   const float* clip_factor_ = nullptr;
-  std::uint64_t clipped_contributions_ = 0;  // before the clip factor was set
+  std::optional<std::uint64_t> final_contributions_;  // of backwards, before the clip factor was set
   const int* skip_ = nullptr;
 };
 

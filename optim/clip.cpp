@@ -27,7 +27,7 @@ float checked_limit(const char* operation, const char* name, double limit) {
 
 /// Throws Error if the gradients may not change any more, since the next step will clip them.
 void check_before_clip(const char* operation, const ParameterArena& arena) {
-  check(arena.clip_factor() == nullptr,
+  check(!arena.gradients_are_final(),
         "{}: clip_grad_norm() has measured these gradients, and the next step applies its factor to them: "
         "expected {} before it",
         operation, operation);
@@ -95,8 +95,8 @@ Tensor norm_of(ParameterArena& arena) {
 
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options) {
   measure("clip_grad_norm", arena, max_norm, options.norm_type);
-  arena.set_clip_factor(&result_of(arena)->clip_factor);
   const bool skips = options.skip_nonfinite || arena.loss_scale() != nullptr;
+  arena.set_clip_factor(&result_of(arena)->clip_factor, skips || std::isfinite(max_norm));
   arena.set_skip(skips ? &result_of(arena)->nonfinite : nullptr);
   return norm_of(arena);
 }
@@ -106,6 +106,7 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
         "clip_grad_norm_now: found gradients sharded over {} ranks, expected unsharded ones",
         arena.sharding().world_size);
   check_before_clip("clip_grad_norm_now", arena);
+  arena.set_clip_factor(nullptr);  // of an earlier measurement, which this one overwrites
   GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   problem.has_grad = arena.has_grad();
   const std::int64_t n = arena.size();

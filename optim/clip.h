@@ -21,10 +21,10 @@ struct ClipNormOptions {
 /// grad() is unclipped. Only one step applies the factor: a second step without another call uses the
 /// unclipped gradients. Of two calls before a step the second counts. Call it after the last backward() and
 /// clip_grad_value(); the step throws Error if a backward() has added to the gradients since. With max_norm =
-/// infinity the norm is only measured. The norm of an infinite gradient, or a norm above 3.4e38, the largest
-/// float, is infinite, and its factor is 0. With p below 1 this happens for ordinary gradients (n equal
-/// elements have n^(1/p) times the norm of one): then every step is skipped, or without skip_nonfinite uses
-/// zeros as gradients.
+/// infinity the norm is only measured; the gradients may then change before the step, unless it can skip. The
+/// norm of an infinite gradient, or a norm above 3.4e38, the largest float, is infinite, and its factor is 0.
+/// With p below 1 this happens for ordinary gradients (n equal elements have n^(1/p) times the norm of one):
+/// then every step is skipped, or without skip_nonfinite uses zeros as gradients.
 ///
 /// With a loss scale (ParameterArena::loss_scale) norm and max_norm refer to the unscaled gradients.
 ///

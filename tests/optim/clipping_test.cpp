@@ -221,6 +221,18 @@ TEST_CASE("what would change measured gradients before the step is refused", "[o
   check_close(model.a.to_doubles(), {1 - 3, 2 - 4}, 1e-6);
 }
 
+TEST_CASE("gradients whose norm was only measured may change before the step", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {3, 4});
+  CHECK(clip_grad_norm(arena, kInfinity).item() == 5);
+  add_gradient(model.a, {3, 4});
+  CHECK(clip_grad_norm_now(arena, 5).item() == 10);  // and the step does not clip again
+  optimizer.step();
+  check_close(model.a.to_doubles(), {1 - 3, 2 - 4}, 1e-6);
+}
+
 TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
