@@ -74,12 +74,18 @@ std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_siz
   return *options.warmup;
 }
 
-Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
-                       const RunLength& length) {
+double scaled_rate(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
+                   const RunLength& length) {
   const std::int64_t batch = std::min(batch_size, length.samples);
   const double scaled = scale_rate(options.lr_scaling, learning_rate, batch, options.base_batch);
   check(std::isfinite(scaled), "--lr {} scaled from a batch of {} to {}: expected a finite rate",
         learning_rate, options.base_batch, batch);
+  return scaled;
+}
+
+Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
+                       const RunLength& length) {
+  const double scaled = scaled_rate(options, learning_rate, batch_size, length);
   const std::int64_t warmup = warmup_steps(options, batch_size, length);
   const Schedule main = main_schedule(options, scaled, length.steps - warmup, length.steps_per_epoch);
   return warmup > 0 ? schedule::warm_up(options.warmup_shape, warmup, main) : main;
@@ -89,8 +95,9 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
                           const RunLength& length) {
   const std::int64_t warmup = warmup_steps(options, batch_size, length);
   ScheduleOptions named = options;
-  std::string text = fmt::format("{} of {}, {} an epoch: ", counted(length.steps, "step"),
-                                 counted(batch_size, "sample"), length.steps_per_epoch);
+  std::string text =
+      fmt::format("{} of {}, {} an epoch: ", counted(length.steps, "step"),
+                  counted(std::min(batch_size, length.samples), "sample"), length.steps_per_epoch);
   if (warmup > 0)
     text += fmt::format("{} of {} warm-up, then ", warmup, option_value(named.warmup_shape).write());
   text += option_value(named.kind).write() + "\n\n     step   epoch   learning rate\n";

@@ -28,8 +28,13 @@ bool depends_on_length(const ScheduleOptions& options);
 /// for a warm-up before one-cycle, which has its own.
 std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length);
 
+/// The learning rate for the run's batch, which has at most the samples of an epoch: `learning_rate` scaled
+/// by `options.lr_scaling`. Throws Error if it is not finite.
+double scaled_rate(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
+                   const RunLength& length);
+
 /// The learning rate as a function of the step, from 0: warm-up, then the schedule over the remaining steps.
-/// Scales `learning_rate` to the batch by `options.lr_scaling`. Throws Error as warmup_steps() does.
+/// Scales `learning_rate` to the batch. Throws Error as scaled_rate() and warmup_steps() do.
 Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
                        const RunLength& length);
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <utility>
 
+#include "core/ceil_div.h"
 #include "core/numbers.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
@@ -15,18 +17,25 @@ std::string Trainer::Run::schedule_text() const {
 }
 
 /// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; if some parameters are frozen, also the
-/// number of trained ones.
+/// number of trained ones; with --lr-scaling, also the scaled rate.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
   const std::int64_t all = model_elements();
   // A model that ranks divide has no frozen parameters.
   const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
-  return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
+  const ScheduleOptions& schedule = options_.schedule;
+  const std::int64_t batch = options_.data.batch_size;
+  std::string rate = fmt::format("{}", learning_rate_);
+  if (schedule.lr_scaling != BatchScaling::none) {
+    rate += fmt::format(" scaled to {:.6g}", scaled_rate(schedule, learning_rate_, batch, length_));
+  }
+  return fmt::format("model {}{}({} parameters{}), batch {}{}{}, {} at {}", task_.model_name,
                      task_.model_name.empty() ? "" : " ", all,
                      trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
-                     options_.data.batch_size,
+                     std::min(batch, length_.samples),
+                     batch > length_.samples ? " (all samples of an epoch)" : "",
                      micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
-                     options_.optimizer.kind->name, learning_rate_);
+                     options_.optimizer.kind->name, rate);
 }
 
 void Trainer::Run::describe_model() const {
@@ -41,7 +50,8 @@ void Trainer::Run::describe_device() const {
                  describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
   if (comm_->size() > 1) {
     console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
-                   comm_->backend(), counted(batch_of_rank(), "sample"),
+                   comm_->backend(),
+                   counted(std::min(batch_of_rank(), ceil_div(length_.samples, data_ranks())), "sample"),
                    divides_model() ? fmt::format(", {} for a model", comm_->size() / data_ranks()) : "");
   }
   const DistributionOptions& ranks = options_.distribution;

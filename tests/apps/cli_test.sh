@@ -414,6 +414,8 @@ expect "the first of 4 updates of warm-up: 0.8 * 1/5" grep -qE '^ +1 +0\.00 +0\.
 expect "the last of 100 updates: 0.8 / 96" grep -qE '^ +100 +0\.99 +0\.00833333$' shown
 show --epochs 1 --batch-size 6400 --lr 0.01 --schedule constant --lr-scaling sqrt
 expect "100 times the batch, 10 times the rate" grep -qE '^ +1 +0\.00 +0\.1$' shown
+accept mnist --device cpu --hidden 8 --max-steps 1 --batch-size 70000 --lr-scaling linear
+expect "the batch and the rate of the run, not those of the flags" grep -qF ', batch 60000 (all samples of an epoch), adam at 0.001 scaled to 0.9375' "$work/out"
 show --recipe lamb-8192
 expect "a recipe sets the batch and the epochs" grep -q '^120 steps of 8192 samples' shown
 show --recipe lamb-8192 --epochs 2 --warmup 3
