@@ -29,6 +29,7 @@ constexpr std::int64_t kSamplesAhead = 16384;
 Task complete(Task task) {
   check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
         "trainer: the task needs make_model, loss, train and test, found one of them empty");
+  check_divisor_once(task);
   return task;
 }
 

@@ -1,9 +1,12 @@
 #include "train/task.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "autograd/tape.h"
 #include "core/error.h"
+#include "core/random.h"
 #include "data/loader.h"
 #include "text/token_dataset.h"
 
@@ -18,15 +21,70 @@ Task task_of(std::string name, std::shared_ptr<const Dataset> train, std::shared
   return task;
 }
 
+LossAndCorrect classification_loss(Tensor logits, const Tensor& targets, double divisor) {
+  return cross_entropy_and_correct(std::move(logits), targets,
+                                   {.reduction = Reduction::sum, .divisor = divisor});
+}
+
+LossAndCorrect regression_loss(Tensor prediction, const Tensor& targets, double divisor) {
+  const double values = static_cast<double>(targets.elements()) / static_cast<double>(targets.size(0));
+  return mse_loss(to(prediction, DType::f32), targets, Reduction::sum, divisor * values);
+}
+
+Tensor language_model_loss_with(const LayerFactory& layers, Tensor logits, const Tensor& targets,
+                                double divisor) {
+  if (logits.dims() == 3) logits = view(logits, {logits.size(0) * logits.size(1), logits.size(2)});
+  return layers.cross_entropy(
+      std::move(logits), targets.alias({targets.elements()}),
+      {.reduction = Reduction::sum, .ignore_index = kIgnoredTarget, .divisor = divisor});
+}
+
+LossAndCorrect language_model_loss(Tensor logits, const Tensor& targets, double divisor) {
+  return language_model_loss_with(LayerFactory(), std::move(logits), targets, divisor);
+}
+
+/// Whether the task has the loss that one of the functions below gave it.
+bool has_own_loss(const Task& task) {
+  using Function = LossAndCorrect (*)(Tensor, const Tensor&, double);
+  const Function* const loss = task.loss.target<Function>();
+  return loss != nullptr &&
+         (*loss == classification_loss || *loss == regression_loss || *loss == language_model_loss);
+}
+
+/// Throws Error unless twice the divisor halves the loss. Leaves no trace on the tape or in the random
+/// numbers.
+void check_divides(const LossFunction& loss, const Tensor& prediction, const Tensor& targets,
+                   double divisor) {
+  const NoGrad no_grad;
+  const Generator random = default_generator();
+  const auto loss_by = [&](double by) {
+    default_generator() = random;
+    return static_cast<double>(loss(prediction, targets, by).loss.item());
+  };
+  const double once = loss_by(divisor), twice = loss_by(2 * divisor);
+  default_generator() = random;
+  constexpr double kTolerance = 0.01;  // more than rounding to bf16 changes a value
+  check(!std::isfinite(once) || std::abs(once - 2 * twice) <= kTolerance * std::abs(once),
+        "Task::loss: expected the sum of a batch's losses divided by `divisor`, found {} with the divisor {} "
+        "and {} with {}",
+        once, divisor, twice, 2 * divisor);
+}
+
 }  // namespace
+
+void check_divisor_once(Task& task) {
+  if (has_own_loss(task)) return;
+  task.loss = [given = task.loss, is_checked = false](Tensor prediction, const Tensor& targets,
+                                                      double divisor) mutable {
+    if (!std::exchange(is_checked, true)) check_divides(given, prediction, targets, divisor);
+    return given(std::move(prediction), targets, divisor);
+  };
+}
 
 Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test) {
   Task task = task_of(std::move(name), std::move(train), std::move(test));
-  task.loss = [](Tensor logits, const Tensor& targets, double divisor) {
-    return cross_entropy_and_correct(std::move(logits), targets,
-                                     {.reduction = Reduction::sum, .divisor = divisor});
-  };
+  task.loss = classification_loss;
   task.counts_correct = true;
   return task;
 }
@@ -34,10 +92,7 @@ Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
 Task regression_task(std::string name, std::shared_ptr<const Dataset> train,
                      std::shared_ptr<const Dataset> test) {
   Task task = task_of(std::move(name), std::move(train), std::move(test));
-  task.loss = [](const Tensor& prediction, const Tensor& targets, double divisor) {
-    const double values = static_cast<double>(targets.elements()) / static_cast<double>(targets.size(0));
-    return mse_loss(to(prediction, DType::f32), targets, Reduction::sum, divisor * values);
-  };
+  task.loss = regression_loss;
   return task;
 }
 
@@ -53,15 +108,8 @@ Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
     task.settings["samples in an epoch"] = fmt::format("{}", samples_per_epoch);
   }
   task.prepare = [](const Tensor& tokens, DType) { return tokens; };
-  task.loss_with = [](const LayerFactory& layers, Tensor logits, const Tensor& targets, double divisor) {
-    if (logits.dims() == 3) logits = view(logits, {logits.size(0) * logits.size(1), logits.size(2)});
-    return layers.cross_entropy(
-        std::move(logits), targets.alias({targets.elements()}),
-        {.reduction = Reduction::sum, .ignore_index = kIgnoredTarget, .divisor = divisor});
-  };
-  task.loss = [with = task.loss_with](Tensor logits, const Tensor& targets, double divisor) {
-    return with(LayerFactory(), std::move(logits), targets, divisor);
-  };
+  task.loss_with = language_model_loss_with;
+  task.loss = language_model_loss;
   task.count_targets = [](const Batch& batch) {
     const auto* const targets = batch.targets().data<std::int32_t>();
     const std::int64_t all = batch.targets().elements();

@@ -29,6 +29,8 @@ struct UpdateShape {
   GptPart part = {};  ///< the rank's part, if ranks divide the model or its sequences
 };
 
+using LossFunction = std::function<LossAndCorrect(Tensor prediction, const Tensor& targets, double divisor)>;
+
 /// A training task: model, data and loss. Trainer contains what all tasks share. Functions with a default may
 /// be left unset.
 struct Task {
@@ -53,8 +55,9 @@ struct Task {
   std::function<Tensor(const Tensor& features, DType dtype)> prepare;
   /// The sum of the losses of a batch, divided by `divisor`: an f32 scalar. It owns the prediction, so that
   /// the gradient can reuse its memory (see cross_entropy()). With `counts_correct` it also returns the
-  /// number of correct predictions of the batch.
-  std::function<LossAndCorrect(Tensor prediction, const Tensor& targets, double divisor)> loss;
+  /// number of correct predictions of the batch. A run refuses a loss that does not divide by `divisor`, such
+  /// as a batch's mean: accumulation, the ranks and the last batch of an epoch would scale it wrongly.
+  LossFunction loss;
   /// Whether `loss` returns the number of correct predictions. Default: no, and no accuracy is printed.
   bool counts_correct = false;
   /// The loss of a model whose output layer is made by the factory's by_vocabulary(). Called instead of
@@ -85,6 +88,10 @@ struct Task {
   /// Settings of the task that a resumed run may change, but that must be the same on all ranks.
   std::map<std::string, std::string> execution_settings;
 };
+
+/// Makes the first call of a task's own loss compute it without a gradient by two divisors, and throw Error
+/// unless they divide it. Leaves the losses of the functions below as they are.
+void check_divisor_once(Task& task);
 
 /// A classification task: targets are i32 or i64 [N] in [0, C), the model's output is logits [N, C], the loss
 /// is cross-entropy, and correct predictions are counted.

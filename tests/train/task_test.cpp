@@ -1,0 +1,64 @@
+#include "train/task.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "autograd/creation.h"
+#include "core/random.h"
+#include "data/dataset.h"
+#include "nn/layers.h"
+#include "tests/support/catch.h"
+#include "train/trainer.h"
+
+namespace ringtape::test {
+namespace {
+
+TrainerOptions one_step() {
+  TrainerOptions options;
+  options.device = "cpu";
+  options.observation.quiet = true;
+  options.data = {.epochs = 1, .max_steps = 1, .batch_size = 8, .eval_batch_size = 8};
+  options.accumulation.micro_batch = 4;
+  return options;
+}
+
+Task task_with(const LossFunction& loss) {
+  manual_seed(1);
+  const auto data = std::make_shared<TensorDataset>(randn({8, 3}), randn({8, 1}));
+  Task task = regression_task("", data, data);
+  if (loss) task.loss = loss;
+  task.make_model = [] { return make_mlp({3, 1}); };
+  return task;
+}
+
+TEST_CASE("a loss that does not divide by its divisor is refused", "[train]") {
+  const Task task =
+      task_with([](const Tensor& prediction, const Tensor& y, double) { return mse_loss(prediction, y); });
+  const auto refusal = ContainsSubstring("Task::loss: expected the sum of a batch's losses divided by");
+  CHECK_THROWS_WITH(Trainer(task, one_step()).train(),
+                    refusal && ContainsSubstring("with the divisor 8 and"));
+  CHECK_THROWS_WITH(Trainer(task, one_step()).evaluate(), refusal);
+}
+
+TEST_CASE("the check of a loss changes neither its random numbers nor the weights", "[train]") {
+  const auto weights_after = [](const Task& task) {
+    Trainer trainer(task, one_step());
+    trainer.train();
+    return trainer.model().parameter("0.weight").to_vector<float>();
+  };
+  std::vector<std::uint64_t> offsets;
+  const Task own = task_with({});
+  const Task given = task_with([&](const Tensor& prediction, const Tensor& y, double divisor) {
+    offsets.push_back(default_generator().take(10));
+    return own.loss(prediction, y, divisor);
+  });
+  CHECK(weights_after(given) == weights_after(own));
+  // Two calls of the check and two micro-batches; the evaluation follows.
+  REQUIRE(offsets.size() == 5);
+  CHECK(offsets[1] == offsets[0]);
+  CHECK(offsets[2] == offsets[0]);
+  CHECK(offsets[3] == offsets[0] + 10);
+}
+
+}  // namespace
+}  // namespace ringtape::test
