@@ -31,7 +31,8 @@ void check_options(const TrainerOptions& given) {
   const std::vector<TrainerOption> options = options_of(copy), defaults = options_of(initial);
   for (const TrainerOption& option : options) {
     const std::string text = option.value.write();
-    if (text.empty()) continue;
+    // An option without a value, or an optimizer of the program's own.
+    if (text.empty() && (option.value.words.empty() || option.name == "optimizer")) continue;
     try {
       option.value.read(text);
     } catch (const Error& error) {

@@ -54,13 +54,17 @@ OptionValue gemm_value(std::optional<GemmBackend>& backend) {
 }
 
 OptionValue dtype_value(std::optional<DType>& value) {
-  return named_option_value<std::optional<DType>>(
+  OptionValue option = named_option_value<std::optional<DType>>(
       value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
+  option.write = [&value] { return value ? std::string(name_of(*value)) : "auto"; };
+  return option;
 }
 
 OptionValue compression_value(std::optional<DType>& dtype) {
-  return named_option_value<std::optional<DType>>(
+  OptionValue option = named_option_value<std::optional<DType>>(
       dtype, {{"none", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});
+  option.write = [&dtype] { return dtype ? std::string(name_of(*dtype)) : "none"; };
+  return option;
 }
 
 OptionValue step_range_value(std::optional<StepRange>& range) {
@@ -74,7 +78,9 @@ OptionValue step_range_value(std::optional<StepRange>& range) {
 OptionValue column_value(std::string& name) {
   std::vector<std::pair<std::string, std::string>> names;
   for (const std::string_view each : profile_columns()) names.emplace_back(each, each);
-  return named_option_value(name, names);
+  OptionValue option = named_option_value(name, names);
+  option.write = [&name] { return name; };
+  return option;
 }
 
 OptionValue option_value(ScheduleKind& kind) {

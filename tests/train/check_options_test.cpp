@@ -1,0 +1,37 @@
+#include "optim/registry.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+#include "train/option_list.h"
+
+namespace ringtape::test {
+namespace {
+
+std::string refusal(const std::function<void(TrainerOptions&)>& change) {
+  TrainerOptions options;
+  change(options);
+  return error_of([&] { check_options(options); });
+}
+
+// A program's flags cannot hold these values, but the options of a library's user can.
+TEST_CASE("options: a value that no flag could set is refused by its name", "[train]") {
+  CHECK(refusal([](TrainerOptions&) {}).empty());
+  const OptimizerKind own = optimizer_named("sgd");  // a program's own optimizer has no word
+  CHECK(refusal([&own](TrainerOptions& options) { options.optimizer.kind = &own; }).empty());
+  const std::string sort = refusal([](TrainerOptions& options) {
+    options.observation.profile = true;
+    options.observation.sort = "xyz";
+  });
+  CHECK(sort.starts_with("--sort: expected "));
+  CHECK(sort.ends_with(", found 'xyz'"));
+  CHECK(refusal([](TrainerOptions& options) { options.observation.sort = "xyz"; }) == sort);
+  CHECK(refusal([](TrainerOptions& options) { options.distribution.compress = DType::f64; }) ==
+        "--compress: expected none, bf16 or f16, found 'f64'");
+  CHECK(refusal([](TrainerOptions& options) { options.precision.dtype = DType::i64; }) ==
+        "--dtype: expected f32, bf16, f16 or auto, found 'i64'");
+  CHECK(refusal([](TrainerOptions& options) {
+          options.schedule.kind = ScheduleKind{99};
+        }).starts_with("--schedule: expected "));
+}
+
+}  // namespace
+}  // namespace ringtape::test
