@@ -29,11 +29,9 @@ std::string launch_name(const GraphNode& node) {
   return "other";
 }
 
-void check_captured(const std::vector<GraphNode>& nodes, const char* flag) {
-  check(
-      !nodes.empty(),
-      "{}: no update was captured, as only the second update of a size is: expected a run with more updates",
-      flag);
+void check_captured(const std::vector<GraphNode>& nodes) {
+  check(!nodes.empty(),
+        "no update was captured, as only the second update of a size is: expected a run with more updates");
 }
 
 /// "64" or "64 x 4", without trailing sizes of 1; "" for a node without sizes.
@@ -46,7 +44,7 @@ std::string size_text(const std::array<unsigned, 3>& size) {
 }  // namespace
 
 std::string graph_table(const std::vector<GraphNode>& nodes) {
-  check_captured(nodes, "--print-graph");
+  check_captured(nodes);
   std::size_t width = 6;
   for (const GraphNode& node : nodes) width = std::max(width, launch_name(node).size());
   std::string text =
@@ -65,7 +63,7 @@ std::string graph_table(const std::vector<GraphNode>& nodes) {
 }
 
 void save_graph(const std::vector<GraphNode>& nodes, const std::string& file) {
-  check_captured(nodes, "--save-graph");
+  check_captured(nodes);
   const auto list_of = [](const auto& numbers) {
     Json::Array list;
     for (const auto number : numbers) list.emplace_back(static_cast<std::int64_t>(number));

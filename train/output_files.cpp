@@ -76,7 +76,7 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
 }
 
 void save_tape(const std::optional<TapeGraph>& tape, const std::string& file, Console console) {
-  check(tape.has_value(), "--save-tape: found no tape, as the run had no update");
+  check(tape.has_value(), "found no tape, as the run had no update");
   save_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
   console.print("tape written to {}\n", file);
 }

@@ -24,12 +24,12 @@ namespace ringtape {
 /// If a file cannot be written, still writes the others, and then throws OutputError.
 void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result) {
   std::string failure;
-  const auto attempt = [&failure](const auto& write) {
+  const auto attempt = [&failure](const char* flag, const auto& write) {
     try {
       write();
     } catch (const Error& error) {
       if (!failure.empty()) warn("{}", failure);
-      failure = error.what();
+      failure = fmt::format("{}: {}", flag, error.what());
     }
   };
   const RunLog& log = training.log;
@@ -42,20 +42,20 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   arena_->gather_values();
   const std::shared_ptr<Module> whole = options_.model.save.empty() ? nullptr : whole_model();
   if (whole != nullptr) {
-    attempt([&] {
+    attempt("--save", [&] {
       save_model(*whole, options_.model.save);
       console_.print("weights written to {}\n", options_.model.save);
     });
   }
   if (!options_.model.save.empty()) wait_for_first();
   if (is_first() && !observation.save_tape.empty()) {
-    attempt([&] { save_tape(update.tape(), observation.save_tape, console_); });
+    attempt("--save-tape", [&] { save_tape(update.tape(), observation.save_tape, console_); });
   }
   if (observation.print_graph) {
-    attempt([&] { console_.print("\n{}", graph_table(update.graph_nodes())); });
+    attempt("--print-graph", [&] { console_.print("\n{}", graph_table(update.graph_nodes())); });
   }
   if (!observation.save_graph.empty()) {
-    attempt([&] {
+    attempt("--save-graph", [&] {
       save_graph(update.graph_nodes(), observation.save_graph);
       console_.print("graph written to {}\n", observation.save_graph);
     });
@@ -68,12 +68,12 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   if (memory_) console_.print("\none update: {}", memory_report(*memory_, estimate_memory(), memory_before_));
   if (memory_ && comm_->size() > 1) console_.print("\n{}", traffic_);
   if (recorded.exist() && !observation.timeline.empty()) {
-    attempt([&] { write_timeline(recorded, observation.timeline, *comm_, console_); });
+    attempt("--timeline", [&] { write_timeline(recorded, observation.timeline, *comm_, console_); });
   }
   if (!observation.report.empty()) {
     report.profile = profile;
     report.tape = update.tape();
-    attempt([&] {
+    attempt("--report", [&] {
       report::write_report({.report = std::move(report),
                             .recorded = recorded,
                             .memory_formula = estimate_memory(),

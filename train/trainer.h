@@ -24,8 +24,9 @@ struct TrainingResult {
   double seconds = 0;        ///< of training and evaluation since the start or the resume
 };
 
-/// Training is complete, but its output is not: a file, or the checkpoint of the last step, could not be
-/// written (the other files are written), or the test loss is not finite (all files are written).
+/// Training or an evaluation is complete, but its output is not: a file, or the checkpoint of the last step,
+/// could not be written (the other files are written), or the test loss is not finite (all files are
+/// written).
 class OutputError : public Error {
  public:
   using Error::Error;
@@ -84,7 +85,8 @@ class Trainer {
   TrainingResult train();
   /// Evaluates the current weights and prints the result; before train() also writes it to the metrics file,
   /// whose previous content is lost. All ranks must call it. With ZeRO stage 3 the ranks shard the parameters
-  /// from then on: those of model() have no memory outside of a forward or backward.
+  /// from then on: those of model() have no memory outside of a forward or backward. Throws OutputError if
+  /// the test loss is not finite, after it is printed and written.
   EvaluationResult evaluate();
   /// The undivided model on rank 0; null on the others. All ranks must call it. The result is model() itself,
   /// unless ranks divide the model or its sequences or shard the parameters (ZeRO stage 3): then it is a

@@ -28,6 +28,11 @@ Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
   return generator;
 }
 
+void check_test_loss(const EvaluationResult& result, const std::string& when) {
+  if (std::isfinite(result.loss)) return;
+  throw OutputError(fmt::format("the test loss is not finite{}: found {}", when, result.loss));
+}
+
 }  // namespace
 
 EvaluationResult Trainer::Run::evaluate_weights() {
@@ -45,6 +50,7 @@ EvaluationResult Trainer::Run::evaluate() {
   shard_values();
   const EvaluationResult result = evaluate_weights();
   log.report(result, 0, 0);
+  check_test_loss(result, "");
   return result;
 }
 
@@ -114,10 +120,7 @@ TrainingResult Trainer::Run::train() {
   }
   write_outputs(training, ended.test);
   // The training losses are finite, so the weights are written in any case.
-  if (!std::isfinite(ended.test.loss)) {
-    throw OutputError(fmt::format("the test loss is not finite after {}: found {}",
-                                  counted(ended.steps, "step"), ended.test.loss));
-  }
+  check_test_loss(ended.test, " after " + counted(ended.steps, "step"));
   if (!checkpoints.failure().empty()) throw OutputError("--checkpoint: " + checkpoints.failure());
   return ended;
 }
