@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "core/ceil_div.h"
 #include "core/numbers.h"
@@ -55,10 +54,17 @@ void Trainer::Run::describe_device() const {
                    divides_model() ? fmt::format(", {} for a model", comm_->size() / data_ranks()) : "");
   }
   const DistributionOptions& ranks = options_.distribution;
-  if (mean_ranks() > 1) return;
-  for (const auto& [is_set, flag] :
-       {std::pair(ranks.zero > 0, "--zero"), {ranks.compress.has_value(), "--compress"}}) {
-    if (is_set) console_.print("{} has no effect: there is one data rank\n", flag);
+  const auto note = [&](bool is_set, const char* flag, const char* one) {
+    if (is_set) console_.print("{} has no effect: there is one {}\n", flag, one);
+  };
+  if (mean_ranks() == 1) {
+    note(ranks.zero > 0, "--zero", "data rank");
+    note(ranks.compress.has_value(), "--compress", "data rank");
+    note(ranks.no_overlap, "--no-overlap", "data rank");
+  }
+  if (comm_->size() == 1) {
+    note(ranks.check_replicas, "--check-replicas", "rank");
+    note(ranks.slow_link.has_value(), "--slow-link", "rank");
   }
 }
 

@@ -210,7 +210,7 @@ rm my.csv hard.csv
 # If weights cannot be written, the other files still are.
 (ulimit -f 60; "$bin/mnist" --device cpu --max-steps 30 --save large.safetensors --profile --save-tape t.svg >shown 2>"$work/err")
 expect "a failed --save ends with 1" [ $? -eq 1 ]
-expect "and says so" grep -q '^error: large.safetensors: ' "$work/err"
+expect "and says so" grep -q '^error: --save: large.safetensors: cannot write: ' "$work/err"
 expect "after the profile" grep -q '^profile of steps 2 to ' shown
 expect "and the drawing of the tape" [ -s t.svg ]
 rm -f shown t.svg large.safetensors*
@@ -415,7 +415,13 @@ expect "the last of 100 updates: 0.8 / 96" grep -qE '^ +100 +0\.99 +0\.00833333$
 show --epochs 1 --batch-size 6400 --lr 0.01 --schedule constant --lr-scaling sqrt
 expect "100 times the batch, 10 times the rate" grep -qE '^ +1 +0\.00 +0\.1$' shown
 accept mnist --device cpu --hidden 8 --max-steps 1 --batch-size 70000 --lr-scaling linear
-expect "the batch and the rate of the run, not those of the flags" grep -qF ', batch 60000 (all samples of an epoch), adam at 0.001 scaled to 0.9375' "$work/out"
+cp "$work/out" shown
+expect "the batch and the rate of the run, not those of the flags" grep -qF ', batch 60000 (all samples of an epoch), adam at 0.001 scaled to 0.9375' shown
+accept mnist --device cpu --hidden 8 --max-steps 1 --no-overlap --check-replicas --slow-link 100,250
+cp "$work/out" shown
+for flag in --no-overlap --check-replicas --slow-link; do
+  expect "$flag with one rank: says that it has no effect" grep -qE "^$flag has no effect: there is one (data )?rank$" shown
+done
 show --recipe lamb-8192
 expect "a recipe sets the batch and the epochs" grep -q '^120 steps of 8192 samples' shown
 show --recipe lamb-8192 --epochs 2 --warmup 3
@@ -881,6 +887,13 @@ expect "a test loss that is not finite is an error" [ $? -eq 1 ]
 expect "which says so" grep -q '^error: the test loss is not finite after 1 step: found ' "$work/err"
 expect "after the weights are written" [ -s last.safetensors ]
 rm last.safetensors
+
+# The same after an evaluation: the last value of these weights is a NaN.
+{ head -c -4 a.safetensors && printf '\xff\xff\xff\x7f'; } >nan.safetensors
+"$bin/mnist" --device cpu --hidden 32 --load nan.safetensors --eval-only >"$work/out" 2>"$work/err"
+expect "a test loss that is not finite is an error after --eval-only too" [ $? -eq 1 ]
+expect "with the same text" grep -q '^error: the test loss is not finite: found nan$' "$work/err"
+rm nan.safetensors
 
 # A file that cannot be written during the run causes only a warning; the run and its weights are complete.
 if [ -w /dev/full ]; then
