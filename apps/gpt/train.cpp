@@ -22,6 +22,7 @@
 #include "nn/lora.h"
 #include "nn/model_file.h"
 #include "nn/parameter_shard.h"
+#include "train/console.h"
 
 namespace ringtape::gpt {
 namespace {
@@ -229,6 +230,10 @@ struct TrainCommand {
   }
 
   void prepare(Trainer& trainer) {
+    if (lora.rank > 0 && folder.empty() && program.options().model.load.empty() &&
+        trainer.comm().rank() == 0) {
+      warn("--lora-rank without --model or --load trains low-rank factors of random weights");
+    }
     if (sample_every == 0) return;
     check(samples > 0, "--sample-every {}: expected --sample-tokens above 0, found 0", sample_every);
     check(

@@ -831,6 +831,8 @@ sed 's/0\.bias/0.bees/' a.safetensors >bad.safetensors
 refuse "0.bias" mnist --hidden 32 --load bad.safetensors
 header '\xff\xff\xff\xff\xff\xff\xff\x7f' '{}' >bad.safetensors
 refuse "at most 100000000" mnist --load bad.safetensors
+echo 'a text of some words' >bad.safetensors
+refuse "bad.safetensors: is not a safetensors file: it claims" mnist --load bad.safetensors
 header '\x05\x00\x00\x00\x00\x00\x00\x00' '{"a":' >bad.safetensors
 refuse "not valid JSON" mnist --load bad.safetensors
 header '\x3f\x00\x00\x00\x00\x00\x00\x00' '{"0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,400]}}' >bad.safetensors
@@ -979,7 +981,8 @@ steps_to 40 a.jsonl >short.jsonl
 differ "short.jsonl ends after 40 steps; a.jsonl continues" a.jsonl short.jsonl
 expect "the steps of both are compared" grep -q "^no difference in 40 steps" shown
 differ "short.jsonl ends after 40 steps; a.jsonl continues" short.jsonl a.jsonl
-refuse "missing.jsonl cannot be read" compare_runs a.jsonl missing.jsonl
+refuse "missing.jsonl cannot be read: No such file or directory" compare_runs a.jsonl missing.jsonl
+refuse "/dev cannot be read: Is a directory" compare_runs a.jsonl /dev
 refuse "/dev/null is empty, expected the rows of --record-values" compare_runs a.jsonl /dev/null
 echo '{"step":1}' >bad.jsonl
 refuse "bad.jsonl: line 1 is no row of --record-values" compare_runs a.jsonl bad.jsonl
@@ -1046,6 +1049,7 @@ expect "gpt train: samples" grep -F 'step 8, 8 tokens:' "$work/text"
 expect "gpt train: samples in the report" grep -F '"title": "8 tokens"' gpt.json
 accept gpt train --model model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
 accept gpt generate --model adapted --tokens 5
+warn "--lora-rank without --model or --load trains low-rank factors of random weights" gpt train "${small[@]}" --sample-tokens 0 --lora-rank 2
 # The default warm-up follows the length of a short run, also when it is changed, and one-cycle has its own.
 few=("${small[@]:0:8}" --steps-per-epoch 12 --batch-size 4)
 accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 4 --checkpoint longer
