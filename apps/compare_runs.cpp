@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -24,7 +26,7 @@ using namespace ringtape;
 class StepReader {
  public:
   explicit StepReader(const std::string& name) : name_(name), file_(name) {
-    check(file_.is_open(), "{} cannot be read", name);
+    check(file_.is_open(), "{} cannot be read: {}", name, std::strerror(errno));
     read_row();
     check(next_.has_value(), "{} is empty, expected the rows of --record-values", name);
   }
@@ -43,7 +45,9 @@ class StepReader {
   void read_row() {
     next_.reset();
     std::string line;
-    if (!std::getline(file_, line)) return;
+    std::getline(file_, line);
+    check(!file_.bad(), "{} cannot be read: {}", name_, std::strerror(errno));  // such as a folder
+    if (!file_) return;
     ++line_;
     try {
       next_ = ValueRow::from_json(Json::parse(line));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/numbers.h"
 
 namespace ringtape {
 
@@ -65,7 +66,8 @@ std::size_t GzipReader::read(void* to, std::size_t bytes) {
       if (!s.ended) inflateReset(&s.stream);  // RFC 1952: a file may have several members
     } else if (result == Z_BUF_ERROR ||
                (result == Z_OK && s.stream.avail_in == 0 && s.left.empty() && done < bytes)) {
-      fail("{}: the gzip data is truncated: it ends after unpacking {} of its bytes", s.name, s.unpacked);
+      fail("{}: the gzip data is truncated: it ends after unpacking {}", s.name,
+           counted(static_cast<std::int64_t>(s.unpacked), "byte"));
     } else if (result != Z_OK) {
       fail("{}: the gzip data is damaged after {} unpacked bytes: {}", s.name, s.unpacked,
            s.stream.msg ? s.stream.msg : "zlib gives no reason");

@@ -140,7 +140,8 @@ std::uint64_t read_header_length(const InputFile& file) {
         file.name(), file.size(), kLengthBytes);
   std::uint64_t length = 0;
   file.read_at(0, &length, kLengthBytes);
-  check(length <= kMaxHeaderBytes, "{}: claims a header of {} bytes, expected at most {}", file.name(),
+  check(length <= kMaxHeaderBytes,
+        "{}: is not a safetensors file: it claims a header of {} bytes, expected at most {}", file.name(),
         length, kMaxHeaderBytes);
   check(length <= file.size() - kLengthBytes, "{}: claims a header of {} bytes, but only {} follow",
         file.name(), length, file.size() - kLengthBytes);

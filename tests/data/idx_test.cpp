@@ -100,7 +100,7 @@ TEST_CASE("idx: damaged and inconsistent files", "[idx]") {
       {"gzip: bytes after the end", packed + "x", "1 bytes follow the end of the gzip data"},
       {"gzip: two files in one", packed + packed, "has bytes after the 6 of shape [2, 3]"},
       {"gzip: a second member cut off", gzip_text(good.substr(0, 17)) + gzip_text("6").substr(0, 10),
-       "the gzip data is truncated: it ends after unpacking 17"},
+       "the gzip data is truncated: it ends after unpacking 17 bytes"},
   };
   for (const BadFile& bad : bad_files) {
     INFO(bad.what);
