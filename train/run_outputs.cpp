@@ -65,8 +65,10 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
     profile = profile_of_steps(recorded, arena_->compute_dtype());
   }
   if (profile && observation.profile) print_profile(*profile, recorded, observation.sort, console_);
-  if (memory_) console_.print("\none update: {}", memory_report(*memory_, estimate_memory(), memory_before_));
-  if (memory_ && comm_->size() > 1) console_.print("\n{}", traffic_);
+  if (training.memory) {
+    console_.print("\none update: {}", memory_report(*training.memory, estimate_memory(), memory_before_));
+    if (comm_->size() > 1) console_.print("\n{}", training.traffic);
+  }
   if (recorded.exist() && !observation.timeline.empty()) {
     attempt("--timeline", [&] { write_timeline(recorded, observation.timeline, *comm_, console_); });
   }

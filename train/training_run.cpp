@@ -128,7 +128,8 @@ TrainingResult Trainer::Run::train() {
 /// Runs the remaining steps; returns the result of the last evaluation.
 EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& state,
                                          Checkpointing& checkpoints) {
-  auto& [at, update, recorded, log, values, reported_step] = training;
+  TrainingPosition& at = training.at;
+  RunLog& log = training.log;
   std::optional<EvaluationResult> last;
   for (; at.step < length_.steps; ++at.epoch, at.samples = 0) {
     loader_->start_epoch(at.epoch, sampler_->own_of(at.samples));
@@ -146,9 +147,9 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
     }
     // An evaluation follows.
     if (at.step < length_.steps) {
-      recorded.pause();
+      training.recorded.pause();
     } else {
-      recorded.stop();
+      training.recorded.stop();
     }
     log.flush();
     last = evaluate_weights();
@@ -173,14 +174,14 @@ void Trainer::Run::run_step(Training& training) {
     if (training.values.is_open()) training.values.begin_step(step.number, *model_);
   }
   const bool is_reported = at.step == training.reported_step;
-  if (is_reported) memory_.emplace(device_);
+  if (is_reported) training.memory.emplace(device_);
   const MeshTraffic traffic(mesh_, pipeline_ != nullptr ? pipeline_->communicators()
                                                         : std::vector<std::shared_ptr<Communicator>>());
   default_generator() = random_of_step(options_.data.seed, data_rank(), at.step);
   const UpdateResult result = training.update(batch, samples);
   if (is_reported) {
-    memory_->stop();
-    traffic_ = traffic.table();
+    training.memory->stop();
+    training.traffic = traffic.table();
   }
   const double bytes_sent = traffic.bytes_sent();
   ++at.step;

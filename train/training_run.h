@@ -63,7 +63,9 @@ class Trainer::Run {
     RecordedSteps recorded;
     RunLog log;  ///< made after all checks: it truncates the metrics after the resumed step
     ValueRecord values;
-    std::int64_t reported_step;  ///< the step of the memory report, counted from 0
+    std::int64_t reported_step;                  ///< the step of the memory report, counted from 0
+    std::optional<MemoryRecording> memory = {};  ///< of that step
+    std::string traffic = {};                    ///< between the ranks, of that step
   };
 
   // ---- run_parts.cpp ----
@@ -134,11 +136,9 @@ class Trainer::Run {
   std::shared_ptr<Module> model_;
   std::optional<ParameterArena> arena_;
   std::unique_ptr<Optimizer> optimizer_;
-  double learning_rate_ = 0;               // the base rate of the schedule
-  std::optional<LossScaler> scaler_;       // for f16
-  std::optional<MemoryRecording> memory_;  // of one update, for the memory report
-  std::string traffic_;                    // between ranks, of the same update
-  std::shared_ptr<const Sampler> order_;   // of the samples of all ranks
+  double learning_rate_ = 0;              // the base rate of the schedule
+  std::optional<LossScaler> scaler_;      // for f16
+  std::shared_ptr<const Sampler> order_;  // of the samples of all ranks
   std::shared_ptr<DistributedSampler> sampler_;
   std::optional<DataLoader> loader_;
   RunLength length_;
