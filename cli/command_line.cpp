@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -44,6 +45,30 @@ int end_of_output() {
   if (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
   report_error("standard output cannot be written");
   return 1;
+}
+
+/// CLI11's --help without its lists of excluded flags, which stand before an explanation and may be longer.
+class HelpFormatter : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, text.find(" Excludes:"));
+  }
+};
+
+bool is_long_flag(const std::string& argument) {
+  return argument.size() > 2 && argument.starts_with("--") &&
+         std::isalpha(static_cast<unsigned char>(argument[2])) != 0;
+}
+
+/// Throws for `--save --quiet`, in which CLI11 would take the flag as the value.
+void check_no_flag_is_a_value(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (!is_long_flag(argv[i]) || !is_long_flag(argv[i + 1])) continue;
+    const CLI::Option* const option = app.get_option_no_throw(argv[i]);
+    if (option == nullptr || option->get_items_expected_min() == 0) continue;
+    throw CLI::ValidationError(
+        fmt::format("{}: expected a value, found the flag {}", argv[i], quote(argv[i + 1])));
+  }
 }
 
 /// "--lr" for "--lr: ..." and for "--lr requires ...".
@@ -135,7 +160,9 @@ bool Flag::is_given() const {
 }
 
 CommandLine::CommandLine(const std::string& description)
-    : owned_(std::make_unique<CLI::App>(description)), app_(owned_.get()) {}
+    : owned_(std::make_unique<CLI::App>(description)), app_(owned_.get()) {
+  app_->formatter(std::make_shared<HelpFormatter>());  // commands inherit it
+}
 CommandLine::CommandLine(CLI::App& app) : app_(&app) {}
 CommandLine::~CommandLine() = default;
 
@@ -238,6 +265,10 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     if (!commands_.empty() && argc > 1 && app_->get_option_no_throw(argv[1]) == nullptr &&
         std::none_of(programs_.begin(), programs_.end(), is_first_word)) {
       fail_without_command(quote(argv[1]) + " is not a command");
+    }
+    check_no_flag_is_a_value(*app_, argc, argv);
+    for (std::size_t i = 0; i < programs_.size() && argc > 1; ++i) {
+      if (is_first_word(programs_[i])) check_no_flag_is_a_value(*commands_[i]->app_, argc, argv);
     }
     app_->parse(argc, argv);
     chosen();

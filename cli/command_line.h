@@ -88,8 +88,9 @@ class CommandLine {
   /// callback of that command is called. An Error that it throws is reported as a wrong flag.
   void after_parsing(std::function<void()> callback);
 
-  /// Parses the command line, runs `program` (or the command that was given), and prints an exception as one
-  /// line on standard error. Returns the exit code: 0, 1 for an error, 2 for a wrong flag.
+  /// Parses the command line (a text such as `--quiet` is a flag, never the value of the flag before it,
+  /// which can be `--save=--quiet`), runs `program` (or the command that was given), and prints an exception
+  /// as one line on standard error. Returns the exit code: 0, 1 for an error, 2 for a wrong flag.
   int run(int argc, char** argv, const std::function<void()>& program = nullptr);
 
  private:

@@ -66,6 +66,13 @@ warn() {
 refuse "found '--nope', expected only flags of this program" mnist --nope
 refuse "found 'extra', expected only flags of this program" mnist extra
 refuse "--lr: expected a value, found none" mnist --lr
+refuse "--save: expected a value, found the flag '--quiet'" mnist --max-steps 2 --save --quiet
+refuse "--save: expected a value, found the flag '--max-steps'" mnist --save --max-steps 2
+refuse "--prompt: expected a value, found the flag '--tokens=5'" gpt generate --model x --prompt --tokens=5
+refuse "found '-1e-3'" mnist --lr -1e-3
+accept mnist --device cpu --hidden 8 --max-steps 1 --save=--quiet
+expect "weights in a file with the name of a flag" [ -s ./--quiet ]
+rm ./--quiet
 refuse "--lr: expected once, found 2 times" mnist --lr 1 --lr 2
 refuse "--graph: expected no value, found 'maybe'" mnist --graph=maybe
 refuse "found 'nan'" mnist --lr nan
@@ -267,6 +274,7 @@ accept mnist --help
 cp "$work/out" shown
 # flag NAME: what --help says about a flag
 flag() { grep -A1 -e "^  $1 " shown; }
+expect "no list of excluded flags before an explanation" [ "$(grep -c Excludes shown)" -eq 0 ]
 expect "the words that a flag accepts" grep -q '; expected none, linear or sqrt$' <(flag --lr-scaling)
 expect "the words, if the help has them in another order" grep -q '; expected f32, bf16, f16 or auto$' <(flag --dtype)
 expect "no list of words that the help names already" [ "$(grep -c 'expected sgd\|expected constant' shown)" -eq 0 ]
