@@ -196,6 +196,6 @@ int main(int argc, char** argv) {
   std::string device = "auto", json, svg;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
   app.file("--json", json, kJsonHelp);
-  app.file("--svg", svg, "also draw the memory of two updates to this file");
+  app.option("--svg", format_file_value(svg, {".svg"}), "also draw the memory of two updates to this file");
   return app.run(argc, argv, [&] { benchmark(device, json, svg); });
 }

@@ -561,7 +561,7 @@ std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
       {
           .name = "timeline",
           .group = group,
-          .value = file_value(see.timeline),
+          .value = format_file_value(see.timeline, {".json"}),
           .help =
               "write the times at which each rank computed, waited and sent data, and its memory, to this "
               "file, as a trace for Perfetto, and print the fraction of communication that was hidden",
@@ -627,7 +627,7 @@ std::vector<TrainerOption> record_options(TrainerOptions& all) {
       {
           .name = "report",
           .group = group,
-          .value = format_file_value(see.report, ".html", ".json"),
+          .value = format_file_value(see.report, {".html", ".json"}),
           .help =
               "write a self-contained HTML page to this file: curves, profile, timeline of a step, memory, "
               "tape and machine; or the same as JSON",
@@ -645,7 +645,7 @@ std::vector<TrainerOption> record_options(TrainerOptions& all) {
       {
           .name = "save-tape",
           .group = group,
-          .value = format_file_value(see.save_tape, ".svg", ".dot"),
+          .value = format_file_value(see.save_tape, {".svg", ".dot"}),
           .help = "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
           .effect = Effect::output,
       },

@@ -35,13 +35,6 @@ OptionValue below_one_value(std::optional<double>& value) {
   });
 }
 
-OptionValue format_file_value(std::string& value, const char* one, const char* other) {
-  return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
-    check(text.ends_with(one) || text.ends_with(other),
-          "expected a file name that ends with {} or {}, found {}", one, other, quote(text));
-  });
-}
-
 OptionValue optimizer_value(const OptimizerKind*& kind) {
   std::vector<std::pair<std::string, const OptimizerKind*>> names;
   for (const OptimizerKind& each : optimizers()) names.emplace_back(each.name, &each);

@@ -21,8 +21,6 @@ OptionValue finite_value(T& value) {
 OptionValue limit_value(double& value);
 /// A number in [0, 1).
 OptionValue below_one_value(std::optional<double>& value);
-/// A file whose name ends with one of two extensions, which selects its format.
-OptionValue format_file_value(std::string& value, const char* one, const char* other);
 /// The name of an optimizer in the registry.
 OptionValue optimizer_value(const OptimizerKind*& kind);
 /// "default" (std::nullopt), "own" or "vendor".

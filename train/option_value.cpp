@@ -154,6 +154,16 @@ OptionValue file_or_dash_value(std::string& name, const std::string& type) {
   return value;
 }
 
+OptionValue format_file_value(std::string& name, const std::vector<std::string>& extensions) {
+  return checked(file_value(name, fmt::format("FILE{}", fmt::join(extensions, "|FILE"))),
+                 [extensions](const std::string& text) {
+                   for (const std::string& extension : extensions) {
+                     if (text.ends_with(extension)) return;
+                   }
+                   fail("expected a file name that ends with {}, found {}", list_of(extensions), quote(text));
+                 });
+}
+
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check) {
   value.read = [read = std::move(value.read), check = std::move(check)](const std::string& text) {
     check(text);

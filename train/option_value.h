@@ -80,7 +80,9 @@ OptionValue not_negative(T& value) {
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
 /// The name of a file or folder, which is neither empty nor "-"; `type` is for --help.
 OptionValue file_value(std::string& name, const std::string& type = "FILE");
-/// The same, but the name may be "-", for standard input or output.
+/// The name of a file that ends with one of these extensions, which is its format.
+OptionValue format_file_value(std::string& name, const std::vector<std::string>& extensions);
+/// As file_value(), but the name may be "-", for standard input or output.
 OptionValue file_or_dash_value(std::string& name, const std::string& type = "FILE");
 
 }  // namespace ringtape

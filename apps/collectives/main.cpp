@@ -307,7 +307,8 @@ int main(int argc, char** argv) {
              "print the launcher and the rank that were detected, and why");
   app.option("--trace-ring", options.trace_ring,
              "print the chunk that each rank sends in each step of ring_all_reduce");
-  app.file("--svg", options.svg, "draw the ring's steps to this file").needs(app["--trace-ring"]);
+  app.option("--svg", format_file_value(options.svg, {".svg"}), "draw the ring's steps to this file")
+      .needs(app["--trace-ring"]);
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&options] { run_ranks(options); });
 }

@@ -166,7 +166,8 @@ void add_output_flags(CommandLine& app, Options& options) {
   app.option("--messages-up-to", between(options.request.messages_up_to, 0, 4096),
              "largest number of ranks for which messages are simulated; above it closed formulas are used");
 
-  app.file("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file");
+  app.option("--svg", format_file_value(options.svg, {".svg"}),
+             "draw throughput, efficiency and exposed communication into this file");
   add_json_flag(app, options.json);
 }
 

@@ -138,6 +138,7 @@ int main(int argc, char** argv) {
   app.option("--step", between(options.step, -1, 1023), "one step along k; -1: all steps");
   app.option("--cell", between(options.cell, 1, 128),
              "a character stands for a square of this many rows and columns");
-  app.file("--svg", options.svg, "also draw the matrices, element by element, to this file");
+  app.option("--svg", format_file_value(options.svg, {".svg"}),
+             "also draw the matrices, element by element, to this file");
   return app.run(argc, argv, [&] { show(options); });
 }

@@ -166,17 +166,18 @@ refuse "folder.html" regression --max-steps 1 --report folder.html
 rmdir folder.html
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
 refuse "expected a file name that ends with .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
+refuse "expected a file name that ends with .json, found 't.txt'" mnist --max-steps 1 --timeline t.txt
 refuse "--save and --report both name 'x.html'" mnist --report x.html --save x.html
 # Input files are never overwritten, under any name.
-seq 1 50 | sed 's/.*/&,&/' >my.csv
-ln -s my.csv link.csv
-refuse "the data and --timeline both name 'my.csv'" regression --data my.csv --timeline my.csv
-refuse "the data and --timeline both name './my.csv'" regression --data my.csv --timeline ./my.csv
-refuse "the data and --timeline both name 'link.csv'" regression --data my.csv --timeline link.csv
+seq 1 50 | sed 's/.*/&,&/' >my.json
+ln -s my.json link.json
+refuse "the data and --timeline both name 'my.json'" regression --data my.json --timeline my.json
+refuse "the data and --timeline both name './my.json'" regression --data my.json --timeline ./my.json
+refuse "the data and --timeline both name 'link.json'" regression --data my.json --timeline link.json
 refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
 refuse "--checkpoint and --report both name 'k.json'" mnist --max-steps 1 --checkpoint k.json --report k.json
-expect "the data keep their 50 lines" [ "$(wc -l <my.csv)" -eq 50 ]
-rm my.csv link.csv
+expect "the data keep their 50 lines" [ "$(wc -l <my.json)" -eq 50 ]
+rm my.json link.json
 # Nothing is printed before all flags are known to be valid.
 while read -ra flags; do
   refuse "${flags[0]}" mnist --device cpu --max-steps 2 "${flags[@]}"
@@ -188,7 +189,7 @@ done <<'FLAGS'
 --metrics folder
 --save folder
 --report folder
---timeline folder
+--timeline missing/t.json
 --profile-steps 3:4 --profile
 --warmup 2
 --micro-batch 65
@@ -585,6 +586,7 @@ refuse "--forward-ms: expected a number from 0 to" "${scale[@]}" --forward-ms na
 refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
 refuse "--forward-ms cannot be used with --flops" "${scale[@]}" --flops 1e12 --forward-ms 1 --backward-ms 1
 refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint-seconds 1
+refuse "expected a file name that ends with .svg, found 'x.png'" "${scale[@]}" --ranks 8 --svg x.png
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 gpt=(--layers 8 --width 256 --heads 8 --context 128 --vocabulary 1000)
 accept plan parallel --help
