@@ -90,13 +90,6 @@ bool is_number(std::string_view field, double& value) {
   return error != std::errc::invalid_argument && end == field.data() + field.size();
 }
 
-bool is_header(const std::vector<std::string_view>& fields) {
-  double ignored;
-  return std::none_of(fields.begin(), fields.end(), [&ignored](std::string_view field) {
-    return field.empty() || is_number(field, ignored);
-  });
-}
-
 }  // namespace
 
 TensorDataset parse_csv(std::string_view text, const std::string& name) {
@@ -113,7 +106,8 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
       columns = fields.size();
       check(columns >= 2,
             "{}: line 1 has a single column, expected features and a target with commas between", name);
-      if (is_header(fields)) continue;
+      double ignored;
+      if (!is_number(fields[0], ignored)) continue;  // the names of the columns
     }
     if (fields.size() != columns) {
       fail("{}: line {} has {}, expected {} as in line 1", name, line_number,
