@@ -4,10 +4,8 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <vector>
 
@@ -143,17 +141,6 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
 
 namespace {
 
-/// Everything that standard input holds.
-std::vector<std::uint8_t> read_standard_input() {
-  std::vector<std::uint8_t> bytes;
-  std::array<std::uint8_t, 1 << 16> piece;
-  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
-    bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
-  }
-  check(std::ferror(stdin) == 0, "standard input cannot be read");
-  return bytes;
-}
-
 std::vector<std::uint8_t> unpacked(const std::vector<std::uint8_t>& gzip, const std::string& name) {
   GzipReader reader(gzip, name);
   std::vector<std::uint8_t> bytes(4 * gzip.size() + (1 << 16));
@@ -169,9 +156,8 @@ std::vector<std::uint8_t> unpacked(const std::vector<std::uint8_t>& gzip, const 
 }  // namespace
 
 TensorDataset read_csv(const std::filesystem::path& path) {
-  const bool is_standard_input = path == "-";
-  const std::string name = is_standard_input ? "standard input" : path.string();
-  std::vector<std::uint8_t> bytes = is_standard_input ? read_standard_input() : read_file(path);
+  const std::string name = path == "-" ? "standard input" : path.string();
+  std::vector<std::uint8_t> bytes = read_file_or_standard_input(path);
   if (is_gzip(bytes)) bytes = unpacked(bytes, name);
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
 }

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -67,6 +69,20 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
   const InputFile file(path);
   std::vector<std::uint8_t> bytes(file.size());
   file.read_at(0, bytes.data(), bytes.size());
+  return bytes;
+}
+
+std::vector<std::uint8_t> read_file_or_standard_input(const std::filesystem::path& path) {
+  std::error_code ignored;
+  check(!std::filesystem::is_other(path, ignored),
+        "{}: is not a regular file, expected one, or - for standard input", path.string());
+  if (path != "-") return read_file(path);
+  std::vector<std::uint8_t> bytes;
+  std::array<std::uint8_t, 1 << 16> piece;
+  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
+    bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  check(std::ferror(stdin) == 0, "standard input cannot be read");
   return bytes;
 }
 

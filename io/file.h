@@ -34,6 +34,9 @@ class InputFile {
 /// All bytes of a regular file.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 
+/// The same; "-" is standard input, to its end.
+std::vector<std::uint8_t> read_file_or_standard_input(const std::filesystem::path& path);
+
 /// Flushes a folder's entries to the disk: otherwise a file or folder just created there may be missing after
 /// a power cut.
 void flush_folder(const std::filesystem::path& folder);

@@ -21,10 +21,11 @@ namespace {
 struct EvaluateCommand {
   explicit EvaluateCommand(CommandLine& flags) {
     flags.file("--model", model, "folder of the model", "DIR").required();
-    flags.file("--text", file, "file with the text [tinyshakespeare]");
+    flags.option("--text", file_or_dash_value(file),
+                 "file with the text; -: standard input [tinyshakespeare]");
     flags.option("--whole", whole, "evaluate the whole text, not only its last 10%");
     flags.option("--eval-batch-size", between(batch_size, 1, 1 << 20), "sequences in a forward pass");
-    flags.option("--device", device, "cpu, cuda, cuda:N or auto");
+    flags.option("--device", device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
   }
 
   void run() const {
@@ -36,7 +37,7 @@ struct EvaluateCommand {
     const std::string text = read_text(file);
     const Tokens all = encode(file, text, *loaded.tokenizer);
     const Tokens tokens = whole ? all : split_of(all).validation;
-    check(tokens.size() >= 2, "{}: found {}, expected at least 2", file.empty() ? "tinyshakespeare" : file,
+    check(tokens.size() >= 2, "{}: found {}, expected at least 2", name_of_text(file),
           counted(tokens.size(), "token"));
     const std::int64_t length = std::min(loaded.model->options().context, tokens.size() - 1);
     const auto data = std::make_shared<TokenDataset>(tokens, length, TokenDataset::Windows::consecutive);

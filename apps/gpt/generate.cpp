@@ -22,7 +22,8 @@ std::vector<std::string> lines_of(const std::string& file) {
   if (lines.size() > 1 && lines.back().empty()) lines.pop_back();  // after the last line's end
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].ends_with('\r')) lines[i].pop_back();
-    check(!lines[i].empty(), "{}: line {} is empty, expected a prompt in each line", file, i + 1);
+    check(!lines[i].empty(), "{}: line {} is empty, expected a prompt in each line", name_of_text(file),
+          i + 1);
   }
   return lines;
 }
@@ -33,7 +34,9 @@ struct GenerateCommand {
     flags.repeated(
         "--prompt", prompts,
         "the beginning of the text; if given several times, a text is written for each [a new line]");
-    flags.file("--prompts", file, "file with a prompt in each line, instead of --prompt")
+    flags
+        .option("--prompts", file_or_dash_value(file),
+                "file with a prompt in each line, instead of --prompt; -: standard input")
         .excludes(flags["--prompt"]);
     flags.option("--tokens", between(options.tokens, 1, 1e9), "tokens to write");
     flags.option("--temperature", between(options.sampling.temperature, 0, 1e9),
@@ -45,7 +48,7 @@ struct GenerateCommand {
     flags.option("--seed", options.sampling.seed,
                  "seed of the random numbers; the n-th text has this seed + n - 1");
     flags.option("--stop", stop, "text at which to stop");
-    flags.option("--device", device, "cpu, cuda, cuda:N or auto");
+    flags.option("--device", device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
   }
 
   void run() const {

@@ -15,7 +15,7 @@ namespace ringtape::gpt {
 namespace {
 
 std::string text_of(const std::filesystem::path& path) {
-  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::vector<std::uint8_t> bytes = read_file_or_standard_input(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -73,9 +73,13 @@ void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesyst
   save_gpt(model, folder, {{kTokenizerFile, text_of(tokenizer)}});
 }
 
+std::string name_of_text(const std::string& file) {
+  return file.empty() ? "tinyshakespeare" : file == "-" ? "standard input" : file;
+}
+
 std::string read_text(const std::string& file) {
   std::string text = file.empty() ? std::string(tinyshakespeare()) : text_of(file);
-  check(!text.empty(), "{}: the file is empty, expected a text", file);
+  check(!text.empty(), "{}: the file is empty, expected a text", name_of_text(file));
   return text;
 }
 
@@ -87,7 +91,7 @@ auto of_file(const std::string& file, const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    fail("{}: {}", file.empty() ? "tinyshakespeare" : file, error.what());
+    fail("{}: {}", name_of_text(file), error.what());
   }
 }
 

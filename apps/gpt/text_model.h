@@ -40,8 +40,11 @@ void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesyst
 /// Throws Error if save_text_model() could not write the folder; leaves nothing behind.
 void check_save_text_model(const TransformerOptions& options, const std::filesystem::path& folder);
 
-/// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for a file without text.
+/// The text of a file, of standard input if `file` is "-", or tinyshakespeare if it is empty. Throws Error if
+/// there is no text.
 std::string read_text(const std::string& file);
+/// "tinyshakespeare", "standard input" or `file`, for messages about the text of read_text().
+std::string name_of_text(const std::string& file);
 
 /// make_tokenizer() for `text`, which is that of `file`, and the tokens of `text`. Errors name the file.
 std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,

@@ -32,7 +32,8 @@ struct TokenizeCommand {
   explicit TokenizeCommand(CommandLine& flags) {
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
-    flags.file("--text", file, "file with the text [tinyshakespeare]");
+    flags.option("--text", file_or_dash_value(file),
+                 "file with the text; -: standard input [tinyshakespeare]");
     Flag prompt_flag = flags.option("--prompt", prompt, "a text, instead of a file");
     prompt_flag.excludes(flags["--text"]);
     has_prompt = [prompt_flag] { return prompt_flag.is_given(); };

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "data/sampler.h"
+#include "dist/rank_environment.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
 #include "nn/model_file.h"
@@ -76,9 +77,9 @@ struct TrainCommand {
     flags.option("--lora-targets", lora.targets, "names of the linear layers; * stands for any text")
         .needs(flags["--lora-rank"]);
     flags.group("Text");
-    flags.file("--text", text,
-               "file with the text to learn, UTF-8; the last 10% are for validation "
-               "[tinyshakespeare, which is inside this program]");
+    flags.option("--text", file_or_dash_value(text),
+                 "file with the text to learn, UTF-8; -: standard input; the last 10% are for validation "
+                 "[tinyshakespeare, which is inside this program]");
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
@@ -103,6 +104,8 @@ struct TrainCommand {
   }
 
   Task make_task() {
+    check(text != "-" || detect_rank_environment(process_environment()).world_size == 1,
+          "--text -: standard input reaches only one rank, expected a file that all ranks can read");
     const std::string learned = read_text(text);
     if (folder.empty()) {
       loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
@@ -116,7 +119,7 @@ struct TrainCommand {
     check(steps_per_epoch <= ReplacementSampler::kMaxDraws / batch_size,
           "--steps-per-epoch {} of --batch-size {}: expected at most {} samples in an epoch", steps_per_epoch,
           batch_size, ReplacementSampler::kMaxDraws);
-    const std::string name = text.empty() ? "tinyshakespeare" : text;
+    const std::string name = name_of_text(text);
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
     check(split.validation.size() > shape.context,
@@ -176,7 +179,7 @@ struct TrainCommand {
       }
       return bytes;
     };
-    if (!text.empty()) task.input_files = {text};
+    if (!text.empty() && text != "-") task.input_files = {text};
     if (!save_model.empty()) {
       task.check_outputs = [this] { check_save_text_model(shape, save_model); };
     }

@@ -947,6 +947,7 @@ expect "a table through a pipe" grep -q "^standard input: 40 training and 10 tes
 for file in table.csv.gz.jsonl piped.jsonl; do
   expect "$file: the same losses" cmp <(grep -oE '"loss":[^,]*' table.csv.jsonl) <(grep -oE '"loss":[^,]*' "$file")
 done
+refuse "/dev/stdin: is not a regular file, expected one, or - for standard input" regression --data /dev/stdin
 refuse "standard input: has no rows of numbers" regression --data -
 head -c 60 table.csv.gz >cut.csv.gz
 refuse "cut.csv.gz: the gzip data is truncated" regression --data cut.csv.gz
@@ -1032,6 +1033,8 @@ printf 'ROMEO:\nThe king\n' >prompts.txt
 accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
 cp "$work/out" "$work/text"
 expect "gpt generate: prompts from a file" cmp "$work/text" "$work/both"
+"$bin/gpt" generate --model model --prompts - --tokens 30 --seed 7 <prompts.txt >"$work/text"
+expect "gpt generate: prompts through a pipe" cmp "$work/text" "$work/both"
 printf '\xef\xbb\xbfROMEO:\r\nThe king\r\n' >prompts.txt
 accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
 cp "$work/out" "$work/text"
@@ -1046,6 +1049,14 @@ accept gpt train "${small[@]}" --sample-tokens 0 --resume --checkpoint gpt_run -
 accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --sample-tokens 0 --optimizer sgd --schedule constant
 cp "$work/out" "$work/text"
 expect "gpt train: another optimizer has its own rate" grep -F 'sgd at 0.05' "$work/text"
+head -c 20000 "$support/../../text/tinyshakespeare/input.txt" >piece.txt
+accept gpt train "${small[@]}" --sample-tokens 0 --text piece.txt --metrics file.jsonl
+"$bin/gpt" train "${small[@]}" --sample-tokens 0 --text - --metrics piped.jsonl <piece.txt
+losses() { grep -oE '"loss":[^,]*' "$1"; }
+expect "gpt train: a text through a pipe" cmp <(losses file.jsonl) <(losses piped.jsonl)
+expect "gpt tokenize: a text through a pipe" cmp <("$bin/gpt" tokenize --text - <piece.txt) <("$bin/gpt" tokenize --text piece.txt)
+refuse "standard input: the file is empty, expected a text" gpt evaluate --model model --text -
+rm piece.txt ./*.jsonl
 refuse "--bias: the architecture llama has none, expected gpt2" gpt train --architecture llama --bias
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
 accept gpt tokenize --prompt "Hello, world"
