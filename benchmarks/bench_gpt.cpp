@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   app.option("--dtype", word(o.dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
   app.option("--batch-size", between(o.batch, 1, 4096), "sequences in a step");
   app.option("--context", between(o.context, 1, 1024), "tokens in a sequence, at most 1024");
-  app.option("--steps", between(o.steps, 0, 10000), "steps to time, after two to warm up; 0: none");
+  app.option("--steps", between(o.steps, 0, 10000), "training steps to time, after two to warm up; 0: none");
   app.option("--tokens", between(o.tokens, 0, 1000), "tokens to generate, after two to warm up; 0: none");
   app.file("--json", o.json, kJsonHelp);
   app.after_parsing([&o] {

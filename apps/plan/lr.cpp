@@ -48,7 +48,7 @@ void add_lr_command(CommandLine& app) {
   CommandLine& command = app.command(
       "lr",
       "Computes learning rate, warm-up and schedule for another batch, and draws them. The flags are "
-      "those of the training programs.\n"
+      "those of the training programs, but --epochs may be a fraction.\n"
       "Example: plan lr --lr 0.1 --lr-scaling linear --base-batch 256 --batch-size 8192 --warmup auto "
       "--dataset 1281167 --epochs 90",
       [options] { plan(*options); });
