@@ -13,7 +13,7 @@ namespace {
 void measure_length(const RunRequest& run, const BatchPlan& plan, std::optional<std::int64_t> dataset,
                     RunCost& result) {
   check(run.updates.has_value() + run.epochs.has_value() + run.total_tokens.has_value() == 1,
-        "how long is the run? Expected one of updates, epochs and tokens in all");
+        "how long is the run? Expected one of --max-steps, --epochs and --total-tokens");
   const std::int64_t batch = plan.shape.global_batch();
   if (run.epochs) {
     check(dataset.has_value(), "a run in epochs needs the number of samples in the data");

@@ -35,7 +35,7 @@ TEST_CASE("run costs refuse invalid requests", "[planner]") {
   const auto cost = [&](RunRequest run) { return cost_of_run(run, plan, std::nullopt); };
   CHECK_THROWS_WITH(cost({.samples_per_second = 1}), ContainsSubstring("how long is the run?"));
   CHECK_THROWS_WITH(cost({.updates = 1, .epochs = 1, .samples_per_second = 1}),
-                    ContainsSubstring("Expected one"));
+                    ContainsSubstring("Expected one of --max-steps, --epochs and --total-tokens"));
   CHECK_THROWS_WITH(cost({.updates = 0, .samples_per_second = 1}), ContainsSubstring("found 0"));
   CHECK_THROWS_WITH(cost({.updates = 1}), ContainsSubstring("throughput must be above 0, found 0"));
   CHECK_THROWS_WITH(cost({.updates = 1, .samples_per_second = NAN}), ContainsSubstring("found nan"));
