@@ -21,8 +21,8 @@ RatePlan plan_rate(const RateRequest& request) {
   const ScheduleOptions& schedule = request.schedule;
   TrainerOptions run;
   run.schedule = schedule;
+  run.optimizer.learning_rate = base;
   check_options(run);
-  check(base > 0 && std::isfinite(base), "the base rate must be above 0, found {}", base);
   check_size("the batch", request.batch_size);
   check_size("the number of samples in the data", request.dataset);
   check(request.batch_size <= request.dataset, "the batch of {} is larger than the data of {}",

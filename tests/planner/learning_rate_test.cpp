@@ -78,6 +78,15 @@ TEST_CASE("a run of a fraction of an epoch", "[planner]") {
   CHECK_THAT(rate_text(plan_rate(request(8192))), ContainsSubstring("x 90 epochs = 157 x 90 = 14,130\n"));
 }
 
+TEST_CASE("a rate of 0, as in training", "[planner]") {
+  RateRequest none = request(8192);
+  none.base_rate = 0;
+  const RatePlan plan = plan_rate(none);
+  CHECK(plan.linear == 0);
+  CHECK(plan.schedule(782) == 0);
+  CHECK_THAT(rate_text(plan), ContainsSubstring("rate, linear       = 0 x 32 = 0  <- taken"));
+}
+
 TEST_CASE("rates as JSON", "[planner]") {
   const RatePlan plan = plan_rate(request(8192));
   const auto json = nlohmann::json::parse(rate_json(plan).dump());
@@ -97,10 +106,11 @@ TEST_CASE("rates as JSON", "[planner]") {
 
 TEST_CASE("rate plans refuse invalid requests", "[planner]") {
   RateRequest wrong = request(8192);
-  wrong.base_rate = 0;
-  CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("base rate must be above 0, found 0"));
+  wrong.base_rate = -1;
+  CHECK_THROWS_WITH(plan_rate(wrong),
+                    ContainsSubstring("--lr: expected a finite number of at least 0, found '-1'"));
   wrong.base_rate = INFINITY;
-  CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("found inf"));
+  CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("found 'inf'"));
   wrong.base_rate = 1e308;
   CHECK_THROWS_WITH(plan_rate(wrong),
                     ContainsSubstring("--lr 1e+308 scaled from a batch of 256 to 8192: expected"));
