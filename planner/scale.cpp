@@ -85,7 +85,7 @@ void check_model(const ScaleRequest& request) {
           "at {:g} FLOP/s forward takes {:.3g} seconds, and backward twice that: expected at most {:g}",
           request.flops, forward, kMaxSeconds);
   }
-  check_seconds("the update", request.update);
+  check_seconds("the optimizer's step", request.optimizer);
   if (request.global_batch) {
     check_size("the global batch", *request.global_batch);
     check(request.micro_batch <= *request.global_batch,
@@ -172,8 +172,8 @@ StepModel step_model(const ScaleRequest& request, std::int64_t ranks, std::int64
                                   static_cast<double>(request.gradient_bytes);
     model.zero = request.zero;
   }
-  model.update = request.update / static_cast<double>(part_ranks(request));
-  if (request.zero > 0) model.update /= static_cast<double>(ranks / part_ranks(request));
+  model.optimizer = request.optimizer / static_cast<double>(part_ranks(request));
+  if (request.zero > 0) model.optimizer /= static_cast<double>(ranks / part_ranks(request));
   model.accumulation = accumulation;
   model.overlap = request.overlap;
   model.every_micro_batch = request.every_micro_batch;
@@ -215,11 +215,15 @@ Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool 
   };
 }
 
+FailureModel failures_of(const ScaleRequest& request, std::int64_t ranks) {
+  return {.mtbf = request.rank_mtbf_hours * 3600 / static_cast<double>(ranks),
+          .checkpoint = request.checkpoint,
+          .restart = request.restart};
+}
+
 void add_failures(const ScaleRequest& request, ScalePoint& point) {
   if (request.rank_mtbf_hours == 0) return;
-  const FailureModel model{.mtbf = request.rank_mtbf_hours * 3600 / static_cast<double>(point.ranks),
-                           .checkpoint = request.checkpoint,
-                           .restart = request.restart};
+  const FailureModel model = failures_of(request, point.ranks);
   point.interval = request.checkpoint_interval > 0 ? request.checkpoint_interval : daly_interval(model);
   point.goodput = goodput(model, point.interval);
 }
@@ -235,11 +239,11 @@ double seconds_of_a_sample(const ScaleRequest& request) {
     const TransformerOptions& model = request.mesh->request.model;
     const double samples =
         static_cast<double>(product(accumulation_of(request, model_ranks(request)), request.micro_batch));
-    return 3 * forward_flops(model, 1, model.context) / request.flops + request.update / samples;
+    return 3 * forward_flops(model, 1, model.context) / request.flops + request.optimizer / samples;
   }
   const std::int64_t accumulation = accumulation_of(request, 1);
   const StepModel model = step_model(request, 1, accumulation);
-  return (model.forward + model.backward + model.update / static_cast<double>(accumulation)) /
+  return (model.forward + model.backward + model.optimizer / static_cast<double>(accumulation)) /
          static_cast<double>(request.micro_batch);
 }
 
@@ -432,6 +436,16 @@ ScalePlan plan_scale(const ScaleRequest& request) {
   if (!rounded.empty()) {
     plan.notes.push_back(fmt::format("the batch of {} is rounded up to whole micro-batches of all ranks: {}",
                                      grouped(*request.global_batch), fmt::join(rounded, ", ")));
+  }
+  for (const ScalePoint& point : plan.asked.points) {
+    if (request.rank_mtbf_hours == 0) break;
+    const double best = daly_interval(failures_of(request, point.ranks));
+    if (best > request.checkpoint) continue;
+    plan.notes.push_back(
+        fmt::format("no checkpoint interval works from {} on: the best, {:.6g} s, is not longer than a "
+                    "checkpoint, {:.6g} s, so the run makes little or no progress",
+                    grouped(point.ranks, "rank"), best, request.checkpoint));
+    break;  // more ranks fail more often
   }
   if (request.jitter.variation > 0) {
     plan.notes.push_back("the other buckets and algorithms are simulated without jitter");

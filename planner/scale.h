@@ -39,7 +39,7 @@ struct ScaleRequest {
   std::optional<double> sample_flops;
   std::optional<double> forward;   ///< seconds of a micro-batch, instead of `flops`
   std::optional<double> backward;  ///< seconds of a micro-batch, instead of `flops`
-  double update = 0;               ///< seconds of the optimizer on all parameters
+  double optimizer = 0;            ///< seconds of the optimizer on all parameters
   /// Instead of the parameters, sequence, sample_flops, forward and backward above, and of gradient_bytes,
   /// parameter_bytes and compression below. Without it ranks divide only the batch.
   std::optional<ScaleMesh> mesh;

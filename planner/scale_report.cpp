@@ -115,10 +115,10 @@ Json variant_json(const ScaleRequest& request, const ScaleVariant& variant) {
 
 std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
-  std::string text = fmt::format("computing: {} x {}: forward {}, backward {}, update {}{}\n",
-                                 grouped(request.micro_batch, "sample"), grouped(request.sequence, "token"),
-                                 milliseconds(plan.forward), milliseconds(plan.backward),
-                                 milliseconds(request.update), request.mesh ? " of the slowest stage" : "");
+  std::string text = fmt::format(
+      "computing: {} x {}: forward {}, backward {}, optimizer {}{}\n", grouped(request.micro_batch, "sample"),
+      grouped(request.sequence, "token"), milliseconds(plan.forward), milliseconds(plan.backward),
+      milliseconds(request.optimizer), request.mesh ? " of the slowest stage" : "");
   text += request.mesh ? mesh_text(*request.mesh) : gradients_text(request);
   text += fmt::format(", in {} of {}, by {}{}\n", grouped(static_cast<std::int64_t>(plan.buckets), "bucket"),
                       bytes_text(plan.asked.bucket), algorithm_text(request, plan),
@@ -165,7 +165,7 @@ Json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
       {"sequence", request.sequence},
       {"forward_seconds", plan.forward},
       {"backward_seconds", plan.backward},
-      {"update_seconds", request.update},
+      {"optimizer_seconds", request.optimizer},
       {"buckets", plan.buckets},
       {"zero", request.zero},
       {"cluster",

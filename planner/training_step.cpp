@@ -60,7 +60,7 @@ class Steps {
       }
     }
     for (double& now : now_) now += model_.sums;
-    for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.update);
+    for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.optimizer);
     double longest = 0;
     for (std::size_t r = 0; r < ranks_; ++r) longest = std::max(longest, busy_[r] - before[r]);
     slowest_ += longest;

@@ -10,11 +10,11 @@
 namespace ringtape::planner {
 
 /// A step of data-parallel training, as DataParallel runs it: A micro-batches, each a forward and a backward;
-/// gradients in buckets, whose collectives run one after the other during backward; the update.
+/// gradients in buckets, whose collectives run one after the other during backward; the optimizer.
 struct StepModel {
   double forward = 0;             ///< seconds of one micro-batch
   double backward = 0;            ///< seconds of one micro-batch
-  double update = 0;              ///< seconds of the optimizer on the parameters that a rank updates
+  double optimizer = 0;           ///< seconds of the optimizer on the parameters that a rank updates
   std::int64_t accumulation = 1;  ///< A
   // For a model that ranks divide (parallel_way.h): a rank here stands for the ranks of one model.
   double exposed = 0;  ///< seconds of communication within the model, in a forward and in a backward
@@ -53,12 +53,12 @@ struct StepTimes {
 /// ZeRO stage 0: an all-reduce of each bucket, in the last micro-batch's backward.
 ///
 /// Stage 1: a reduce-scatter of each bucket in that backward, and all-gathers of the parameters after the
-/// update, which the next forward hides; so they are counted at the beginning of a step.
+/// optimizer, which the next forward hides; so they are counted at the beginning of a step.
 ///
 /// Stage 2: the same with reduce-scatters in every micro-batch, since a rank keeps only its own shard.
 ///
 /// Stage 3: as stage 2, but the parameters are gathered bucket by bucket before they are used, in forward and
-/// (with `reshard`) again in backward, the next bucket while one is computed; nothing after the update.
+/// (with `reshard`) again in backward, the next bucket while one is computed; nothing after the optimizer.
 StepTimes simulate_steps(const StepModel& model, std::int64_t ranks, std::int64_t steps, Jitter jitter,
                          const Communicate& communicate);
 

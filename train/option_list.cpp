@@ -129,7 +129,7 @@ std::vector<TrainerOption> training_options(TrainerOptions& all) {
           .name = "batch-size",
           .group = group,
           .value = positive(data.batch_size),
-          .help = "samples in a step (the global batch)",
+          .help = kBatchSizeHelp,
       },
       {
           .name = "micro-batch",

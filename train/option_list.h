@@ -17,6 +17,9 @@ inline constexpr const char* kClippingGroup = "Clipping";
 inline constexpr const char* kScheduleGroup = "Schedule of the learning rate";
 inline constexpr const char* kRankGroup = "Several ranks (mpirun, torchrun, srun)";
 
+/// The text of --batch-size, for programs with a flag of that name and meaning.
+inline constexpr const char* kBatchSizeHelp = "samples in an update (the global batch)";
+
 /// The effect of an option's value.
 enum class Effect {
   result,     ///< the trained weights: a checkpoint can only be resumed with the same value

@@ -8,6 +8,7 @@
 #include "planner/batch_config.h"
 #include "planner/batch_report.h"
 #include "planner/numbers.h"
+#include "train/option_list.h"
 
 namespace ringtape::planner {
 namespace {
@@ -25,7 +26,7 @@ struct Options {
 void add_batch_flags(CommandLine& app, Options& options) {
   BatchRequest& batch = options.batch;
   app.group("Batch");
-  app.option("--batch-size", between(batch.global_batch, 1, kMaxSize), "samples in an update of the weights");
+  app.option("--batch-size", between(batch.global_batch, 1, kMaxSize), kBatchSizeHelp);
   app.option("--global-tokens", between(batch.global_tokens, 1, kMaxSize),
              "the same in tokens, with --context");
   app.option("--context", between(batch.sequence, 1, kMaxSize), kContextHelp);

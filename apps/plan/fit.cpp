@@ -13,6 +13,7 @@
 #include "planner/fit_trial.h"
 #include "planner/memory.h"
 #include "planner/numbers.h"
+#include "train/option_list.h"
 
 namespace ringtape::planner {
 namespace {
@@ -31,16 +32,14 @@ struct Options {
 
 void add_flags(CommandLine& app, Options& options) {
   app.group("Batch");
-  app.option("--batch-size", between(options.global_batch, 1, kMaxSize),
-             "samples in an update of the weights")
-      .required();
+  app.option("--batch-size", between(options.global_batch, 1, kMaxSize), kBatchSizeHelp).required();
 
   app.option("--ranks", between(options.ranks, 1, kMaxSize), "data-parallel GPUs");
 
   app.group("Memory");
-  app.option("--memory", option_value(options.memory),
-             "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); required "
-             "to run the model on a CPU");
+  app.option(
+      "--memory", option_value(options.memory),
+      "memory of one GPU, such as 16GB: " + std::string(kUnitsHelp) + "; required to run the model on a CPU");
   Flag state = app.option("--state", option_value(options.state),
                           "bytes of parameters, gradients and optimizer state of any model");
   Flag sample = app.option("--sample", option_value(options.sample),

@@ -10,6 +10,7 @@
 #include "nn/shard_layout.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
+#include "train/option_list.h"
 
 namespace ringtape::planner {
 namespace {
@@ -36,7 +37,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   options.model.add(app);
   for (const char* size : {"--layers", "--heads", "--width", "--context"}) app[size].required();
   app.option("--vocabulary", between(options.vocabulary, 1, kMaxSize), kVocabularyHelp).required();
-  app.option("--batch-size", between(request.global_batch, 1, kMaxSize), "samples in an update");
+  app.option("--batch-size", between(request.global_batch, 1, kMaxSize), kBatchSizeHelp);
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()),
              "the optimizer, with the defaults of the training programs");
@@ -50,7 +51,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.group("Ranks");
   app.option("--ranks", between(request.ranks, 1, 100'000), "GPUs");
   app.option("--memory", option_value(options.memory),
-             "memory of one GPU, such as 80GB (10^9) or 80GiB (2^30)");
+             "memory of one GPU, such as 80GB: " + std::string(kUnitsHelp));
   app.option(
       "--workspace-mib", between(options.workspace_mib, 0, 1 << 20),
       "MiB of --memory that the model does not use; on a GPU Ringtape gives cuBLAS 32 for each stream");

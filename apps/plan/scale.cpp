@@ -16,6 +16,7 @@
 #include "planner/numbers.h"
 #include "planner/scale.h"
 #include "planner/transformer.h"
+#include "train/option_list.h"
 
 namespace ringtape::planner {
 namespace {
@@ -27,7 +28,7 @@ struct Options {
   std::string algorithm = "ring";
   std::string jitter_shape = "lognormal";
   std::optional<double> forward_ms, backward_ms;
-  double update_ms = 0;
+  double optimizer_ms = 0;
   std::optional<std::int64_t> tensor, context, pipeline;
   std::int64_t chunks = 1, recompute = 0;
   bool sequence_parallel = false;
@@ -87,7 +88,7 @@ void add_model_flags(CommandLine& app, Options& options) {
   forward.needs(backward);
   backward.needs(forward);
   app.option("--batch-size", between(request.global_batch, 1, kMaxSize),
-             "samples in an update, which the ranks divide [each rank adds its own]")
+             std::string(kBatchSizeHelp) + "; the ranks divide it [each rank adds its own]")
       .no_default();
 
   app.option("--micro-batch", between(request.micro_batch, 1, kMaxSize),
@@ -98,7 +99,8 @@ void add_model_flags(CommandLine& app, Options& options) {
              "those of its matrix products")
       .excludes(forward)
       .excludes(backward);
-  app.option("--update-ms", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
+  app.option("--optimizer-ms", between(options.optimizer_ms, 0, 1e12),
+             "ms of the optimizer's step on all parameters");
   app.option("--accumulation", between(request.accumulation, 1, 100'000),
              "micro-batches that a rank accumulates");
 }
@@ -200,7 +202,7 @@ void plan(const Options& options) {
   request.jitter.shape = jitter_shape_from_name(options.jitter_shape);
   if (options.forward_ms) request.forward = *options.forward_ms / 1e3;
   if (options.backward_ms) request.backward = *options.backward_ms / 1e3;
-  request.update = options.update_ms / 1e3;
+  request.optimizer = options.optimizer_ms / 1e3;
   const BucketSizes buckets = buckets_of_mib(options.bucket_mib);
   request.bucket = buckets.bytes;
   request.first_bucket =

@@ -542,6 +542,7 @@ refuse "--schedule" "${rate[@]}" --batch-size 8192 --lr 0.1 --schedule square
 refuse "--power 3 has no effect: expected --schedule polynomial with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --power 3
 refuse "--base-batch 256 has no effect: expected --lr-scaling with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --base-batch 256
 accept "${rate[@]}" --batch-size 8192 --lr 0.1
+accept "${rate[@]}" --batch-size 8192 --lr 0
 accept plan lr --help
 accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear --base-batch 256 --warmup auto
 cp "$work/out" shown
@@ -658,6 +659,7 @@ refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048
 refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
 accept plan fit --help
 expect "no default of a required flag" grep -q '^  --batch-size INT REQUIRED ' "$work/out"
+expect "the units of --memory" bash -c 'tr -s " \n" " " <"$1" | grep -qF "GB or TB (powers of 1000) or of KiB, MiB,"' - "$work/out"
 accept plan fit --memory 16GB --state 14GB --sample 50MB --batch-size 256
 cp "$work/out" shown
 expect "the division" grep -q '^micro-batch = (16GB - 14GB) / 50MB = 40$' shown

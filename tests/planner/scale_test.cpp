@@ -89,7 +89,7 @@ TEST_CASE("a sharded step by hand", "[planner]") {
                      .source = ""};
   request.ranks = {2};
   request.zero = 1;
-  request.update = 4e-3;
+  request.optimizer = 4e-3;
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(12.7e-3 + 20e-3 + 2.05e-3 + 2e-3));
   request.compression = 4;  // of gradients only
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(12.7e-3 + 20e-3 + 0.55e-3 + 2e-3));
@@ -148,7 +148,7 @@ TEST_CASE("steps of too many messages are in closed form", "[planner]") {
 TEST_CASE("a global batch is divided by the ranks", "[planner]") {
   ScaleRequest request = small_request();
   request.global_batch = 250;  // 62.5 micro-batches
-  request.update = 3e-3;
+  request.optimizer = 3e-3;
   request.ranks = {1, 8, 56, 64};
   const ScalePlan plan = plan_scale(request);
   REQUIRE(plan.asked.points.size() == 3);
@@ -305,7 +305,7 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
   CHECK(point_at(plan, 64).efficiency == Approx(256 / (9 * 3 * forward) * 3 * sample / request.flops / 64));
   // The update takes its share of both times: that of a rank of 4, and of one rank's 8 micro-batches of 2.
   ScaleRequest updated = request;
-  updated.update = 0.1;
+  updated.optimizer = 0.1;
   CHECK(point_at(plan_scale(updated), 4).efficiency ==
         Approx(16 / (9 * 3 * forward + 0.025) * (3 * sample / request.flops + 0.1 / 16) / 4));
 
@@ -412,6 +412,17 @@ TEST_CASE("failures leave part of the time useful", "[planner]") {
   request.checkpoint_interval = 7200;
   CHECK(point_at(plan_scale(request), 64).goodput == Approx(goodput(model, 7200)));
   CHECK(point_at(plan_scale(small_request()), 64).goodput == 1);
+  CHECK(plan_scale(request).notes.empty());
+
+  // 64 ranks fail every 56 s, 8 every 450 s: fewer fail seldom enough for checkpoints of 500 s.
+  request.rank_mtbf_hours = 1;
+  request.checkpoint = 500;
+  request.checkpoint_interval = 0;
+  request.ranks = {1, 8, 64};
+  const ScalePlan plan = plan_scale(request);
+  CHECK(point_at(plan, 1).interval > 500);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], ContainsSubstring("no checkpoint interval works from 8 ranks on: the best, "));
 }
 
 TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {

@@ -24,7 +24,7 @@ StepTimes step_of(const StepModel& model, double seconds, std::int64_t ranks = 4
 
 /// 10 s forward, 20 s backward, 5 s update, two buckets of 1 and 3 bytes: complete at 15 and at 30.
 StepModel two_buckets() {
-  return {.forward = 10, .backward = 20, .update = 5, .buckets = {1, 3}};
+  return {.forward = 10, .backward = 20, .optimizer = 5, .buckets = {1, 3}};
 }
 
 }  // namespace
