@@ -81,13 +81,13 @@ constexpr const char* kFrameworkNote =
 MemoryPlan state_of(std::int64_t parameters, std::int64_t largest, const TransformerRequest& transformer,
                     const MemoryRequest& request) {
   check_size("the number of parameters", parameters);
-  check(transformer.trained_share > 0 && transformer.trained_share <= 1,
-        "the trained share must be above 0 and at most 1, found {}", transformer.trained_share);
+  check(transformer.trainable_fraction > 0 && transformer.trainable_fraction <= 1,
+        "the trainable fraction must be above 0 and at most 1, found {}", transformer.trainable_fraction);
   const auto bytes = static_cast<std::int64_t>(size_of(request.compute));
   ModelState state;
   state.parameters = parameters;
   state.trained =
-      request.inference ? 0 : std::llround(transformer.trained_share * static_cast<double>(parameters));
+      request.inference ? 0 : std::llround(transformer.trainable_fraction * static_cast<double>(parameters));
   state.compute_bytes = bytes;
   state.gradient_bytes = transformer.f32_gradients ? 4 : bytes;
   state.state_per_parameter = request.state_per_parameter;
@@ -111,9 +111,9 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
   check(mlp.sizes.size() >= 2, "an MLP has at least an input and an output size, found {}", mlp.sizes.size());
   check_size("the micro-batch", request.micro_batch);
   const auto layers = static_cast<std::int64_t>(mlp.sizes.size()) - 1;
-  const std::int64_t trained_layers = request.inference ? 0 : mlp.trained_layers.value_or(layers);
-  check(trained_layers >= (request.inference ? 0 : 1) && trained_layers <= layers,
-        "{} layers are trained: expected 1 to {}", trained_layers, layers);
+  const std::int64_t trainable_layers = request.inference ? 0 : mlp.trainable_layers.value_or(layers);
+  check(trainable_layers >= (request.inference ? 0 : 1) && trainable_layers <= layers,
+        "{} layers are trained: expected 1 to {}", trainable_layers, layers);
   check(mlp.recompute <= layers,
         "segments of {} layers are recomputed: expected at most the {} that there are", mlp.recompute,
         layers);
@@ -123,7 +123,7 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
         4, product(size, request.micro_batch));  // throws where a number of bytes below would be out of range
     all_sizes += size;
   }
-  const std::int64_t frozen = layers - trained_layers;
+  const std::int64_t frozen = layers - trainable_layers;
   MlpMemoryProblem problem{.sizes = mlp.sizes,
                            .micro_batch = request.micro_batch,
                            .state_per_parameter = request.state_per_parameter,

@@ -32,12 +32,12 @@ struct MemoryRequest {
 };
 
 /// An MLP as this framework trains it: estimate_memory() of nn/memory_estimate.h, whose bytes equal the
-/// allocator's counts. The last `trained_layers` layers are trained.
+/// allocator's counts. The last `trainable_layers` layers are trained.
 struct MlpRequest {
   std::vector<std::int64_t> sizes;
   bool with_bias = true;
-  std::optional<std::int64_t> trained_layers = {};  ///< all if not given
-  std::int64_t recompute = 0;                       ///< layers in a segment
+  std::optional<std::int64_t> trainable_layers = {};  ///< all if not given
+  std::int64_t recompute = 0;                         ///< layers in a segment
 };
 /// Throws Error for sizes out of range.
 MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
@@ -50,10 +50,10 @@ struct GptRequest {
 /// Throws Error for sizes out of range, and for inference.
 MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request);
 
-/// A transformer by formula. `trained_share`, above 0 and up to 1, of its parameters is trained.
+/// A transformer by formula. `trainable_fraction`, above 0 and up to 1, of its parameters is trained.
 struct TransformerRequest {
   TransformerOptions model;  ///< of GPT-2's architecture
-  double trained_share = 1;
+  double trainable_fraction = 1;
   bool f32_gradients = false;  ///< with a 16-bit model; else gradients have its dtype, as in the papers
   Recompute recompute = Recompute::none;
 };

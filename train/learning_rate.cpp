@@ -18,7 +18,7 @@ namespace {
 /// The schedule after the warm-up, over `steps` steps.
 Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t steps,
                        std::int64_t steps_per_epoch) {
-  const double last = rate * options.final_lr;
+  const double last = rate * options.final_lr_fraction;
   switch (options.kind) {
     case ScheduleKind::constant:
       return schedule::constant(rate);

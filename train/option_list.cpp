@@ -254,13 +254,14 @@ std::vector<TrainerOption> schedule_options(TrainerOptions& all) {
           .name = "schedule",
           .group = group,
           .value = option_value(s.kind),
-          .help = "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step "
-                  "(times --gamma every --step-epochs); or one-cycle, which includes a warm-up",
+          .help =
+              "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr-fraction); step "
+              "(times --gamma every --step-epochs); or one-cycle, which includes a warm-up",
       },
       {
-          .name = "final-lr",
+          .name = "final-lr-fraction",
           .group = group,
-          .value = in_range(option_value(s.final_lr), 0, 1),
+          .value = in_range(option_value(s.final_lr_fraction), 0, 1),
           .help = "final rate of linear, cosine and polynomial, as a fraction of --lr",
           .needs = schedule_of(all, {ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::polynomial}),
       },

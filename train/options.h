@@ -57,10 +57,10 @@ enum class ScheduleKind { constant, linear, cosine, polynomial, step, one_cycle 
 /// The learning rate as a function of the step (optim/schedule.h).
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::linear;
-  double final_lr = 0;  ///< final rate of linear, cosine and polynomial, as a fraction of the learning rate
-  double power = 2;     ///< of polynomial
-  std::int64_t step_epochs = 1;            ///< epochs between two decays of step
-  double gamma = 0.5;                      ///< factor of each decay
+  double final_lr_fraction = 0;  ///< final rate of linear, cosine and polynomial over the learning rate
+  double power = 2;              ///< of polynomial
+  std::int64_t step_epochs = 1;  ///< epochs between two decays of step
+  double gamma = 0.5;            ///< factor of each decay
   std::optional<std::int64_t> warmup = 0;  ///< steps; none: suggested_warmup_steps()
   /// Shorten a warm-up that is not shorter than the run to a quarter of the run, and to 0 with one_cycle,
   /// which includes a warm-up.

@@ -40,7 +40,7 @@ TrainerOptions default_options() {
   options.optimizer.beta2 = 0.99;
   options.optimizer.clip_norm = 1;
   options.schedule.kind = ScheduleKind::cosine;
-  options.schedule.final_lr = 0.1;
+  options.schedule.final_lr_fraction = 0.1;
   options.schedule.warmup = 100;
   options.schedule.shorten_warmup = true;
   return options;

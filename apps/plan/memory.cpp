@@ -39,7 +39,7 @@ void add_model_flags(CommandLine& app, Options& options) {
                               "sizes of an MLP's layers, input first: 784,256,10")
                        .type_name("INT,INT,...");
   app.option("--no-bias", options.no_bias, "the MLP has no biases").needs(mlp);
-  app.option("--trained-layers", between(options.mlp.trained_layers, 1, kMaxSize),
+  app.option("--trainable-layers", between(options.mlp.trainable_layers, 1, kMaxSize),
              "train only this many of the MLP's last layers [all]")
       .needs(mlp)
       .no_default();
@@ -61,8 +61,8 @@ void add_model_flags(CommandLine& app, Options& options) {
              "number of parameters of any model, without activations")
       .excludes(mlp)
       .excludes(layers);
-  app.option("--trained-share", between(options.transformer.trained_share, 0, 1),
-             "trained fraction of --parameters or of a transformer's parameters, up to 1 [1]")
+  app.option("--trainable-fraction", between(options.transformer.trainable_fraction, 0, 1),
+             "trainable fraction of --parameters or of a transformer's parameters, up to 1 [1]")
       .excludes(mlp)
       .no_default();
   app.option("--f32-gradients", options.transformer.f32_gradients,
@@ -87,8 +87,8 @@ void add_training_flags(CommandLine& app, Options& options) {
              "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");
   Flag inference = app.option("--inference", options.request.inference, "only a forward pass");
   for (const char* of_training :
-       {"--trained-layers", "--trained-share", "--recompute", "--recompute-granularity", "--f32-gradients",
-        "--optimizer", "--momentum"}) {
+       {"--trainable-layers", "--trainable-fraction", "--recompute", "--recompute-granularity",
+        "--f32-gradients", "--optimizer", "--momentum"}) {
     inference.excludes(app[of_training]);
   }
   app.group("Output");
@@ -118,8 +118,9 @@ MemoryPlan plan_of(Options options) {
   if (options.parameters) return plan_state(*options.parameters, options.transformer, request);
   check(options.sizes.are_given(), "which model? Expected --mlp, --layers or --parameters");
   if (is_tiled) {
-    check(options.granularity == Recompute::none && options.transformer.trained_share == 1,
-          "--recompute-granularity and --trained-share are for --attention plain; tiled has --recompute");
+    check(
+        options.granularity == Recompute::none && options.transformer.trainable_fraction == 1,
+        "--recompute-granularity and --trainable-fraction are for --attention plain; tiled has --recompute");
     return plan_memory(GptRequest{options.sizes.model(), options.recompute}, request);
   }
   options.transformer.model = options.sizes.model();

@@ -92,7 +92,7 @@ refuse "--beta1 0.5 has no effect: expected --optimizer adam, adamw or lamb with
 refuse "--beta2 0.5 has no effect" mnist --optimizer lars --beta2 0.5
 refuse "--momentum 0.5 has no effect: expected --optimizer sgd or lars with it" mnist --momentum 0.5
 refuse "--power 3 has no effect: expected --schedule polynomial with it" mnist --power 3
-refuse "--final-lr 0.5 has no effect: expected --schedule linear, cosine or polynomial with it" mnist --schedule constant --final-lr 0.5
+refuse "--final-lr-fraction 0.5 has no effect: expected --schedule linear, cosine or polynomial with it" mnist --schedule constant --final-lr-fraction 0.5
 refuse "--gamma 0.1 has no effect: expected --schedule step with it" mnist --gamma 0.1
 refuse "--step-epochs 2 has no effect: expected --schedule step with it" mnist --step-epochs 2
 refuse "--warmup-shape quadratic has no effect: expected --warmup with it" mnist --warmup-shape quadratic
@@ -119,7 +119,7 @@ refuse "expected a number of steps or auto, found '-1'" mnist --warmup=-1
 refuse "--warmup 938 is not shorter" mnist --epochs 1 --warmup 938
 refuse "found 'nan'" mnist --schedule polynomial --power nan
 refuse "found '-1'" mnist --schedule step --gamma=-1
-refuse "--final-lr" mnist --final-lr 2
+refuse "--final-lr-fraction" mnist --final-lr-fraction 2
 refuse "--lr-scaling" mnist --lr-scaling cubic
 refuse "found 'nan'" mnist --momentum nan --optimizer lars
 refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
@@ -507,15 +507,15 @@ refuse "--mlp" plan memory --mlp 784,0
 refuse "--mlp" plan memory --mlp 784,10 --layers 2
 refuse "--layers: expected --width with it, found none" plan memory --layers 2
 refuse "7 heads do not divide" plan memory --layers 2 --width 64 --heads 7 --context 8 --vocabulary 9
-refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trained-layers 2
+refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trainable-layers 2
 refuse "--zero" plan memory --parameters 1000 --zero 4
 refuse "too large" plan memory --mlp 1000000000000,1000000000000
-refuse "--trained-share: expected a number from 0 to 1, found 'nan'" plan memory --parameters 1000 --trained-share nan
+refuse "--trainable-fraction: expected a number from 0 to 1, found 'nan'" plan memory --parameters 1000 --trainable-fraction nan
 refuse "cannot be used with --inference" plan memory --mlp 7,1 --inference --recompute 2
 refuse "--optimizer cannot be used with --inference" plan memory --mlp 7,1 --inference --optimizer sgd
 refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute 7
 refuse "--recompute 2 has no effect: expected --mlp or --attention tiled with it" plan memory --parameters 1000 --recompute 2
-refuse "--recompute-granularity and --trained-share are for --attention plain; tiled has --recompute" plan memory --layers 2 --width 8 --heads 2 --context 8 --vocabulary 9 --attention tiled --recompute-granularity full
+refuse "--recompute-granularity and --trainable-fraction are for --attention plain; tiled has --recompute" plan memory --layers 2 --width 8 --heads 2 --context 8 --vocabulary 9 --attention tiled --recompute-granularity full
 refuse "missing/plan.json" plan memory --parameters 1000 --json missing/plan.json
 refuse "--parameters cannot be used with --micro-batch" plan memory --parameters 1000 --micro-batch 4
 accept plan memory --help
@@ -763,7 +763,7 @@ done <<'FLAGS'
 --clip-each-micro-batch
 --clip-value 0.5
 --schedule constant
---final-lr 0.5
+--final-lr-fraction 0.5
 --schedule polynomial --power 3
 --schedule step --step-epochs 2
 --schedule step --gamma 0.1

@@ -157,7 +157,7 @@ TEST_CASE("an MLP of 4096-2048-2048-4096 without biases, forward only", "[planne
 TEST_CASE("an MLP's plan is the estimate that is compared with the allocator", "[planner]") {
   for (DType dtype : {DType::f32, DType::bf16}) {
     for (std::int64_t trained : {1, 2, 3}) {
-      const MlpRequest mlp{.sizes = {784, 300, 200, 10}, .trained_layers = trained};
+      const MlpRequest mlp{.sizes = {784, 300, 200, 10}, .trainable_layers = trained};
       const MemoryPlan plan = plan_memory(mlp, {.micro_batch = 64, .compute = dtype, .workspace = 1000});
       const BytesByCategory estimate =
           estimate_memory({.sizes = mlp.sizes, .micro_batch = 64, .compute = dtype, .frozen = 3 - trained});
@@ -176,7 +176,7 @@ TEST_CASE("an MLP's plan is the estimate that is compared with the allocator", "
 TEST_CASE("memory plans refuse invalid requests", "[planner]") {
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {784}}, {}), ContainsSubstring("found 1"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {784, 0}}, {}), ContainsSubstring("found 0"));
-  CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}, .trained_layers = 2}, {}),
+  CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}, .trainable_layers = 2}, {}),
                     ContainsSubstring("2 layers are trained: expected 1 to 1"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {1 << 30, 1 << 30}}, {}), ContainsSubstring("too large"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.micro_batch = 0}),
@@ -185,9 +185,9 @@ TEST_CASE("memory plans refuse invalid requests", "[planner]") {
                     ContainsSubstring("found 4"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.sharding = {.ranks = 0}}),
                     ContainsSubstring("ranks must be from 1"));
-  CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = kGpt2, .trained_share = 0}, {}),
-                    ContainsSubstring("trained share must be above 0"));
-  CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = kGpt2, .trained_share = NAN}, {}),
+  CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = kGpt2, .trainable_fraction = 0}, {}),
+                    ContainsSubstring("trainable fraction must be above 0"));
+  CHECK_THROWS_WITH(plan_memory(TransformerRequest{.model = kGpt2, .trainable_fraction = NAN}, {}),
                     ContainsSubstring("found nan"));
   TransformerOptions uneven = kGpt2;
   uneven.heads = 7;
