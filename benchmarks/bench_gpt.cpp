@@ -1,6 +1,6 @@
 // Times a GPT-2 of 124 M parameters with random weights: training steps (forward, cross-entropy, backward,
 // AdamW) and, with --tokens, the generation of tokens one by one. A step is compared with the time of its
-// matrix products at the device's highest measured rate (most_flops()); a token, with the time of reading
+// matrix products at the device's highest measured rate (peak_flops()); a token, with the time of reading
 // every weight once at the rate of a large copy. tests/long/gpt_against_others.py compares it with other
 // programs.
 #include <optional>
@@ -37,7 +37,7 @@ Tensor random_tokens(std::int64_t batch, std::int64_t length, Device device) {
 }
 
 ResultRow time_steps(const Options& o, Device device, DType dtype) {
-  const double rate = most_flops(device, dtype);
+  const double rate = peak_flops(device, dtype);
   empty_cache(device);
   GPT model({});
   ParameterArena arena(model, device, dtype);

@@ -64,7 +64,7 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
   if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
   const DType dtype = parse_compute_dtype(dtype_name, device);
   Results results("bench_step", device, json_path);
-  const double flops = most_flops(device, dtype);
+  const double flops = peak_flops(device, dtype);
   const std::string backend =
       gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device);
   results.setting("dtype", name_of(dtype));

@@ -54,10 +54,10 @@ void TrainProgram::add_flags() {
   Flag show_launch =
       flags_.option("--show-launch", show_launch_,
                     "print the launcher and the rank that were detected, and why, and do not train");
-  Flag show_mesh =
-      flags_.option("--show-mesh", show_mesh_,
-                    "print the place of each rank among the ranks that divide the batch and the model, and "
-                    "do not train");
+  Flag show_mesh = flags_.option(
+      "--show-mesh", show_mesh_,
+      "print the coordinates of each rank among the ranks that divide the batch and the model, and "
+      "do not train");
   Flag show_pipeline =
       flags_.option("--show-pipeline", show_pipeline_,
                     "draw when each stage of --pipeline-parallel computes each micro-batch, and do not "

@@ -116,7 +116,7 @@ class DataParallel {
   /// In ZeRO stages 2 and 3: the largest number of buckets with a buffer at a time. If gradients become
   /// complete in the order of the arena, it is 2, and one more for each bucket of tied weights and each unit
   /// of the whole model (BucketBuffers). In stages 0 and 1: 0.
-  std::size_t most_bucket_buffers() const { return reducer_->most_bucket_buffers(); }
+  std::size_t max_bucket_buffers() const { return reducer_->max_bucket_buffers(); }
 
  private:
   void check_arena_is_free() const;

@@ -52,7 +52,7 @@ class GradientReducer {
   }
 
   /// In ZeRO stages 2 and 3: the largest number of buckets with a buffer at a time; otherwise 0.
-  virtual std::size_t most_bucket_buffers() const { return 0; }
+  virtual std::size_t max_bucket_buffers() const { return 0; }
 };
 
 }  // namespace ringtape

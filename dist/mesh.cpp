@@ -19,28 +19,28 @@ constexpr std::array kDimensions = {MeshDimension::tensor, MeshDimension::contex
 /// The communicator of the ranks that differ from this one only along `dimensions`.
 std::shared_ptr<Communicator> split_along(const std::shared_ptr<Communicator>& world, const MeshSizes& sizes,
                                           const std::vector<MeshDimension>& dimensions) {
-  std::array<int, kMeshDimensions> place = place_in(sizes, world->rank());
+  std::array<int, kMeshDimensions> coordinates = coordinates_of(sizes, world->rank());
   int ranks = 1, number = 0, step = 1;
   for (const MeshDimension dimension : dimensions) ranks *= sizes.along(dimension);
   if (ranks == world->size()) return world;
   if (ranks == 1) return std::make_shared<SelfCommunicator>(world->device(), world->timeout());
-  for (const MeshDimension dimension : dimensions) place[static_cast<std::size_t>(dimension)] = 0;
+  for (const MeshDimension dimension : dimensions) coordinates[static_cast<std::size_t>(dimension)] = 0;
   for (const MeshDimension dimension : kDimensions) {
-    number += step * place[static_cast<std::size_t>(dimension)];
+    number += step * coordinates[static_cast<std::size_t>(dimension)];
     step *= sizes.along(dimension);
   }
   return world->split(number, world->rank());
 }
 
-/// "data 1, context 0": a rank's place along each dimension of several ranks, except tensor.
+/// "data 1, context 0": a rank's coordinate along each dimension of several ranks, except tensor.
 std::string row_name(const MeshSizes& sizes, int rank) {
   std::string text;
-  const std::array<int, kMeshDimensions> place = place_in(sizes, rank);
+  const std::array<int, kMeshDimensions> coordinates = coordinates_of(sizes, rank);
   for (const MeshDimension dimension :
        {MeshDimension::pipeline, MeshDimension::data, MeshDimension::context}) {
     if (sizes.along(dimension) == 1) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(dimension),
-                        place[static_cast<std::size_t>(dimension)]);
+                        coordinates[static_cast<std::size_t>(dimension)]);
   }
   return text;
 }
@@ -70,13 +70,13 @@ MeshSizes mesh_of(int ranks, const MeshSizes& wanted) {
   return sizes;
 }
 
-std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank) {
-  std::array<int, kMeshDimensions> place{};
+std::array<int, kMeshDimensions> coordinates_of(const MeshSizes& sizes, int rank) {
+  std::array<int, kMeshDimensions> coordinates{};
   for (const MeshDimension dimension : kDimensions) {
-    place[static_cast<std::size_t>(dimension)] = rank % sizes.along(dimension);
+    coordinates[static_cast<std::size_t>(dimension)] = rank % sizes.along(dimension);
     rank /= sizes.along(dimension);
   }
-  return place;
+  return coordinates;
 }
 
 std::string draw_mesh(const MeshSizes& sizes) {

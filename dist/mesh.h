@@ -35,11 +35,11 @@ struct MeshSizes {
 /// size that does.
 MeshSizes mesh_of(int ranks, const MeshSizes& wanted);
 
-/// A rank's place along each dimension, indexed by MeshDimension.
-std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank);
+/// A rank's coordinate along each dimension, indexed by MeshDimension.
+std::array<int, kMeshDimensions> coordinates_of(const MeshSizes& sizes, int rank);
 
-/// A table of the ranks: a column for each place along the tensor dimension, and a row for each place along
-/// the others.
+/// A table of the ranks: a column for each coordinate along the tensor dimension, and a row for each
+/// coordinate along the others.
 std::string draw_mesh(const MeshSizes& sizes);
 
 /// The ranks as a grid, with a dimension for each way to divide the work, and a communicator for each group

@@ -140,7 +140,7 @@ double bubble_of(const std::vector<std::vector<TimedTask>>& times) {
   return 1 - busy / (end * static_cast<double>(times.size()));
 }
 
-int most_in_flight(const std::vector<StageTask>& tasks) {
+int max_in_flight(const std::vector<StageTask>& tasks) {
   int now = 0, most = 0;
   for (const StageTask& task : tasks) most = std::max(most, now += task.is_backward ? -1 : 1);
   return most;
@@ -187,7 +187,7 @@ std::string draw_schedule(PipelineScheduleKind kind, const PipelineShape& shape)
     text += fmt::format("stage {:<3} {}\n", s, row);
   }
   text += "\nmicro-batches kept at a time by each stage:";
-  for (int s = 0; s < shape.stages; ++s) text += fmt::format(" {}", most_in_flight(schedule[s]));
+  for (int s = 0; s < shape.stages; ++s) text += fmt::format(" {}", max_in_flight(schedule[s]));
   return text + (shape.chunks > 1 ? " (of a chunk each)\n" : "\n");
 }
 

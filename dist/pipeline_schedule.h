@@ -58,7 +58,7 @@ std::vector<std::vector<TimedTask>> simulate(const std::vector<std::vector<Stage
 /// The bubble: the fraction of the stages' time, from 0 to the end of the last task, in which they wait.
 double bubble_of(const std::vector<std::vector<TimedTask>>& times);
 /// The most forwards of a stage whose backward has not ended: the number of tapes that it keeps at a time.
-int most_in_flight(const std::vector<StageTask>& tasks);
+int max_in_flight(const std::vector<StageTask>& tasks);
 /// The same for a stage of a schedule, in micro-batches: one through one of v chunks counts as 1 / v. At
 /// least 1.
 double micro_batches_in_flight(PipelineScheduleKind kind, const PipelineShape& shape, int stage);

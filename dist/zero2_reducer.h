@@ -32,7 +32,7 @@ class Zero2Reducer : public GradientReducer {
   void after_gradient(std::size_t entry) override;
   void end_round() override;
   void finish(int chunk, bool is_reduced) override;
-  std::size_t most_bucket_buffers() const override { return buffers_.most(); }
+  std::size_t max_bucket_buffers() const override { return buffers_.most(); }
 
  protected:
   virtual void launch(std::size_t bucket);

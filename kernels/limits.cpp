@@ -109,7 +109,7 @@ double copy_rate(Device device, double bytes) {
   return rate_of(copy_work(device, bytes), device);
 }
 
-double most_flops(Device device, DType dtype) {
+double peak_flops(Device device, DType dtype) {
   // Memory for the two operands and the result.
   const auto room = static_cast<std::int64_t>(std::sqrt(free_bytes(device) / 2 / (3 * sizeof(float))));
   const std::int64_t most = std::min<std::int64_t>(device.is_cuda() ? 8192 : 1024, room);
@@ -125,7 +125,7 @@ MachineLimits measure_limits(Device device, DType dtype) {
   MachineLimits limits;
   limits.memory = memory_capacity(device);
   const double free = free_bytes(device);
-  limits.flops_per_second = most_flops(device, dtype);
+  limits.flops_per_second = peak_flops(device, dtype);
   const auto most = static_cast<std::int64_t>(std::min(large_copy_bytes(device), free / 2));
   limits.bytes_per_second =
       rate_at_large_size(device, 1 << 20, 16, most, [&](std::int64_t bytes) { return copy(device, bytes); });

@@ -32,9 +32,9 @@ double copy_rate(Device device, double bytes);
 /// FLOPs a second: the larger of the rates of multiply_add_work() and of a large product in `dtype`, as
 /// 16-bit products have their own units. Takes a few tenths of a second, and memory for the product: less
 /// where little is free.
-double most_flops(Device device, DType dtype);
+double peak_flops(Device device, DType dtype);
 
-/// Bytes a second: of a copy of large_copy_bytes(). FLOPs a second: most_flops(). Memory: the allowed
+/// Bytes a second: of a copy of large_copy_bytes(). FLOPs a second: peak_flops(). Memory: the allowed
 /// bytes. Takes about a second, and memory for the copy and the product, less where little is free.
 MachineLimits measure_limits(Device device, DType dtype);
 

@@ -145,13 +145,13 @@ void norm_forward(const Stream& stream, const NormProblem& problem, const void* 
 }
 
 void norm_backward(const Stream& stream, const NormProblem& problem, const void* dy, void* dx,
-                   bool accumulate, std::int64_t most_blocks, void* weight_partial, void* bias_partial) {
+                   bool accumulate, std::int64_t max_blocks, void* weight_partial, void* bias_partial) {
   const int partials = (weight_partial == nullptr ? 0 : 1) + (bias_partial == nullptr ? 0 : 1);
   RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
     using A = accumulate_t<T>;
     const std::int64_t blocks = norm_backward_blocks(problem.rows, kGpuGeometry);
     LaunchShape shape =
-        row_shape<T>(blocks < most_blocks ? blocks : most_blocks, problem.columns, kKeptVectors);
+        row_shape<T>(blocks < max_blocks ? blocks : max_blocks, problem.columns, kKeptVectors);
     shape.shared_bytes = static_cast<std::size_t>(partials * problem.columns) * sizeof(A);
     launch(norm_backward<T>, shape, stream, rows_of<T>(problem), static_cast<const T*>(dy),
            static_cast<T*>(dx), accumulate, static_cast<A*>(weight_partial), static_cast<A*>(bias_partial));

@@ -41,9 +41,9 @@ RINGTAPE_LAUNCHER(norm_forward, const NormProblem& problem, const void* residual
 
 /// With g = dy * weight and h = (x - mean) * rstd, and means over a row,
 ///   dx (+)= rstd * (g - mean(g) - h * mean(g * h)), for RMS normalisation without mean(g).
-/// Block b of norm_backward_blocks(rows, ...), but at most `most_blocks`, writes its sums over rows of dy * h
+/// Block b of norm_backward_blocks(rows, ...), but at most `max_blocks`, writes its sums over rows of dy * h
 /// and of dy to row b of `weight_partial` and `bias_partial`, A [blocks, columns]; null where they are not
-/// needed. dx may be null. (`most_blocks` is for check builds: kernels with a GPU's geometry on a CPU would
+/// needed. dx may be null. (`max_blocks` is for check builds: kernels with a GPU's geometry on a CPU would
 /// use more blocks than their caller has memory for.)
 RINGTAPE_LAUNCHER(norm_backward, const NormProblem& problem, const void* dy, void* dx, bool accumulate,
-                  std::int64_t most_blocks, void* weight_partial, void* bias_partial);
+                  std::int64_t max_blocks, void* weight_partial, void* bias_partial);

@@ -235,7 +235,7 @@ void ParameterArena::mark_low_precision_current() const {
   }
 }
 
-std::int64_t ParameterArena::most_unit_elements() const {
+std::int64_t ParameterArena::max_unit_elements() const {
   struct OfChunk {
     std::int64_t of_all = 0;
     std::vector<GradientBucket> others;
@@ -251,7 +251,7 @@ std::int64_t ParameterArena::most_unit_elements() const {
   }
   std::int64_t most = 0;
   for (const auto& [number, chunk] : chunks)
-    most = std::max(most, chunk.of_all + most_of_neighbours(chunk.others));
+    most = std::max(most, chunk.of_all + max_of_neighbours(chunk.others));
   return most;
 }
 

@@ -155,7 +155,7 @@ class ParameterArena {
   void mark_low_precision_current() const;
   /// In stage 3, if units are freed after use: the largest number of elements of units in memory at a time,
   /// which are the model's own unit, the unit that is computed and its neighbour.
-  std::int64_t most_unit_elements() const;
+  std::int64_t max_unit_elements() const;
   /// Keeps the object that gathers the units alive as long as the arena.
   void keep_gathering(std::shared_ptr<void> gathering) { gathering_ = std::move(gathering); }
   bool is_gathering() const { return gathering_ != nullptr; }

@@ -342,7 +342,7 @@ std::vector<ChunkUnits> units_of_chunks(const std::vector<GptParameter>& order, 
 }
 
 /// The largest with_blocks() of the chunks.
-std::int64_t most_with_blocks(const std::vector<ChunkUnits>& chunks, std::int64_t at_once) {
+std::int64_t max_with_blocks(const std::vector<ChunkUnits>& chunks, std::int64_t at_once) {
   std::int64_t most = 0;
   for (const ChunkUnits& chunk : chunks) most = std::max(most, chunk.with_blocks(at_once));
   return most;
@@ -361,10 +361,10 @@ ShardBuffers buffers_of_units(const std::vector<GptParameter>& order, const Aren
   }
   const auto units = [&](const std::vector<ChunkUnits>& of, std::int64_t at_once) {
     const bool frees = problem.sharding.reshard_after_forward;
-    return allocated_bytes(frees ? most_with_blocks(of, at_once) : layout.elements, problem.compute);
+    return allocated_bytes(frees ? max_with_blocks(of, at_once) : layout.elements, problem.compute);
   };
   const auto gradients = [&](std::int64_t at_once) {
-    return allocated_bytes(most_with_blocks(in_backward, at_once), DType::f32);
+    return allocated_bytes(max_with_blocks(in_backward, at_once), DType::f32);
   };
   const std::int64_t at_once = std::max<std::int64_t>(problem.recompute, 1) + 1;
   return {.forward = {units(chunks, 2), 0},
@@ -384,7 +384,7 @@ ShardBuffers buffers_of_buckets(const ArenaLayout& layout, const GptMemoryProble
     early = held = buckets.back().elements;
     buckets = buckets.first(buckets.size() - 1);
   }
-  const std::size_t most = allocated_bytes(held + most_of_neighbours(buckets), DType::f32);
+  const std::size_t most = allocated_bytes(held + max_of_neighbours(buckets), DType::f32);
   return {.forward = {},
           .end_of_forward = {},
           .loss = {0, allocated_bytes(early, DType::f32)},

@@ -55,7 +55,7 @@ BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
                                DType compute);
 
 /// The same for an arena sharded by ZeRO. While a backward runs there are in addition, from stage 2 on,
-/// buckets of gradients (most_of_neighbours()), and in stage 3 units of parameters.
+/// buckets of gradients (max_of_neighbours()), and in stage 3 units of parameters.
 BytesByCategory estimate_arena(const ArenaLayout& layout, int stage, std::int64_t state_per_parameter,
                                DType compute);
 

@@ -90,7 +90,7 @@ std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, 
   return slices;
 }
 
-std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets) {
+std::int64_t max_of_neighbours(std::span<const GradientBucket> buckets) {
   std::int64_t most = 0, previous = 0;
   for (const GradientBucket& bucket : buckets) {
     most = std::max(most, previous + bucket.elements);

@@ -61,6 +61,6 @@ ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const st
                          int world_size, const BucketSizes& bucket_sizes);
 
 /// Elements of the two neighbouring buckets that are largest together; of a single bucket, its own.
-std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets);
+std::int64_t max_of_neighbours(std::span<const GradientBucket> buckets);
 
 }  // namespace ringtape

@@ -56,16 +56,16 @@ void Stages::divide(const std::vector<double>& costs) {
   const auto parts = static_cast<std::size_t>(place_.stages) * static_cast<std::size_t>(place_.chunks);
   const std::string chunks = place_.chunks > 1 ? fmt::format(" --pipeline-chunks {}", place_.chunks) : "";
   const auto units = std::ssize(costs);
-  const auto most_stages = [&](std::ptrdiff_t limit) {
+  const auto max_stages = [&](std::ptrdiff_t limit) {
     return nearest_divisor(place_.stages, limit, limit);  // so that it divides the ranks
   };
   const auto nearest = [&] {
-    if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", most_stages(units));
+    if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", max_stages(units));
     // The interleaved schedule needs two chunks, and several stages.
     if (units / place_.stages > 1) return fmt::format("--pipeline-chunks {}", units / place_.stages);
-    if (units / place_.chunks > 1 && most_stages(units / place_.chunks) > 1)
-      return fmt::format("--pipeline-parallel {}", most_stages(units / place_.chunks));
-    return fmt::format("--pipeline-parallel {} without --pipeline-chunks", most_stages(units));
+    if (units / place_.chunks > 1 && max_stages(units / place_.chunks) > 1)
+      return fmt::format("--pipeline-parallel {}", max_stages(units / place_.chunks));
+    return fmt::format("--pipeline-parallel {} without --pipeline-chunks", max_stages(units));
   };
   check(costs.size() >= parts,
         "--pipeline-parallel {}{}: the model has {} for {} parts, expected no more parts than units, the "

@@ -68,19 +68,18 @@ Schedule linear_decay(double rate, std::int64_t steps, double end_rate) {
   return polynomial(rate, steps, 1, end_rate);
 }
 
-Schedule one_cycle(double max_rate, std::int64_t steps, double warmup_share, double div_factor,
+Schedule one_cycle(double max_rate, std::int64_t steps, double pct_start, double div_factor,
                    double final_div_factor) {
   check_rate("the highest rate", max_rate);
   check_steps("the number of steps", steps);
-  check(warmup_share >= 0 && warmup_share <= 1, "schedule: the warm-up's share must be in [0, 1], found {}",
-        warmup_share);
+  check(pct_start >= 0 && pct_start <= 1, "schedule: pct_start must be in [0, 1], found {}", pct_start);
   check(div_factor > 0 && final_div_factor > 0, "schedule: the divisors must be above 0, found {} and {}",
         div_factor, final_div_factor);
   const double first_rate = max_rate / div_factor;
   const double last_rate = first_rate / final_div_factor;
-  // As in PyTorch the highest rate is reached at step warmup_share * steps - 1, which may lie between two
+  // As in PyTorch the highest rate is reached at step pct_start * steps - 1, which may lie between two
   // steps.
-  const double peak = warmup_share * static_cast<double>(steps) - 1;
+  const double peak = pct_start * static_cast<double>(steps) - 1;
   const double last = static_cast<double>(steps) - 1;
   return [=](std::int64_t number) {
     const double step = std::min(static_cast<double>(number), last);

@@ -28,9 +28,9 @@ Schedule polynomial(double rate, std::int64_t steps, double power, double end_ra
 /// polynomial() with power 1 (LinearLR from 1 to 0 for end_rate 0).
 Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);
 /// OneCycleLR with cosine halves (Smith and Topin, "Super-convergence", 2018): from max_rate / div_factor up
-/// to max_rate in the first `warmup_share` of the steps (PyTorch's pct_start, by default 0.3 there), then
+/// to max_rate in the first `pct_start` of the steps (by default 0.3 in PyTorch), then
 /// down to max_rate / div_factor / final_div_factor in the last step.
-Schedule one_cycle(double max_rate, std::int64_t steps, double warmup_share = 0.1, double div_factor = 25,
+Schedule one_cycle(double max_rate, std::int64_t steps, double pct_start = 0.1, double div_factor = 25,
                    double final_div_factor = 1e4);
 
 /// The shape of a warm-up.

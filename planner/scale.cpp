@@ -275,7 +275,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
 
 /// The largest number of ranks to simulate. Ranks beyond the number of micro-batches in the batch would be
 /// idle.
-std::int64_t most_with_work(const ScaleRequest& request) {
+std::int64_t max_with_work(const ScaleRequest& request) {
   const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
   if (!request.global_batch) return most;
   return std::min(most, product(ceil_div(*request.global_batch, request.micro_batch), model_ranks(request)));
@@ -300,7 +300,7 @@ double largest_bucket(const ScaleRequest& request) {
 /// The fewest ranks, up to `most`, for which `is_so` holds, among the ranks of one node and whole nodes. It
 /// must hold for all larger numbers too.
 template <class Predicate>
-std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
+std::optional<std::int64_t> min_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
   const std::int64_t local = cluster.ranks_per_node;
   for (std::int64_t ranks = 1; ranks <= std::min(local, most); ++ranks) {
     if (is_so(ranks)) return ranks;
@@ -318,15 +318,15 @@ std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t mo
 void find_limits(ScaleRequest request, ScaleVariant& variant) {
   request.jitter.variation = 0;
   request.steps = 1;
-  const std::int64_t of_model = model_ranks(request), most = most_with_work(request) / of_model;
+  const std::int64_t of_model = model_ranks(request), most = max_with_work(request) / of_model;
   const std::int64_t context = of_model / part_ranks(request);
   const Cluster group = mean_group(request), models = group_of_ranks(group, context);
-  variant.exposed_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
+  variant.exposed_from = min_ranks(models, most, [&](std::int64_t data_ranks) {
     const ScalePoint point = point_of(request, data_ranks * of_model, false);
     return point.times.exposed > ScaleVariant::kHidden * point.times.step;
   });
   const double bytes = largest_bucket(request);
-  variant.latency_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
+  variant.latency_from = min_ranks(models, most, [&](std::int64_t data_ranks) {
     const CollectiveProblem problem =
         collective_of(request, reduction_of(request.zero), bytes, data_ranks * context);
     return 2 * collective_latency(group, problem) > collective_time(group, problem);
@@ -342,7 +342,7 @@ ScaleVariant variant_of(const ScaleRequest& request, bool may_simulate) {
                        .points = {},
                        .exposed_from = {},
                        .latency_from = {}};
-  const std::int64_t most = most_with_work(request);
+  const std::int64_t most = max_with_work(request);
   for (std::int64_t ranks : request.ranks) {
     if (ranks <= most) variant.points.push_back(point_of(request, ranks, may_simulate));
   }
@@ -414,7 +414,7 @@ ScalePlan plan_scale(const ScaleRequest& request) {
   ScalePlan plan{.forward = model.forward,
                  .backward = model.backward,
                  .buckets = buckets_of(request).size(),
-                 .most = most_with_work(request),
+                 .most = max_with_work(request),
                  .asked = variant_of(asked, true),
                  .others = {},
                  .notes = {}};

@@ -86,12 +86,12 @@ struct Panels {
 };
 
 Panels panels_of(const std::vector<Series>& series, double one_rank) {
-  double fastest = 0, slowest = INFINITY, most_exposed = 0.1;
+  double fastest = 0, slowest = INFINITY, max_exposed = 0.1;
   for (const Series& s : series) {
     for (const ScalePoint& point : s.variant->points) {
       fastest = std::max(fastest, one_rank * static_cast<double>(point.ranks));
       slowest = std::min(slowest, point.throughput);
-      most_exposed = std::max(most_exposed, exposed_milliseconds(point));
+      max_exposed = std::max(max_exposed, exposed_milliseconds(point));
     }
   }
   const std::vector<ScalePoint>& points = series[0].variant->points;
@@ -99,7 +99,7 @@ Panels panels_of(const std::vector<Series>& series, double one_rank) {
       svg::decade_axis(static_cast<double>(points.front().ranks), static_cast<double>(points.back().ranks));
   return {{"throughput, samples a second", ranks, svg::decade_axis(slowest, fastest)},
           {"efficiency, percent", ranks, {0, 100, false}},
-          {"exposed communication, ms a step", ranks, svg::decade_axis(0.1, most_exposed * 1.01)}};
+          {"exposed communication, ms a step", ranks, svg::decade_axis(0.1, max_exposed * 1.01)}};
 }
 
 void draw_legend(svg::Canvas& canvas, const std::vector<Series>& series, bool has_playbook) {

@@ -143,7 +143,7 @@ void draw_leaf(Canvas& canvas, const TapeVertex& vertex, const VertexPosition& p
 }
 
 void draw_operation(Canvas& canvas, const TapeVertex& vertex, const VertexPosition& position,
-                    std::size_t most_bytes) {
+                    std::size_t max_bytes) {
   const auto bytes = static_cast<double>(vertex.bytes_kept);
   const std::string kept = vertex.bytes_kept == 0 ? "keeps nothing" : "keeps " + bytes_text(bytes);
   const std::string tip =
@@ -155,7 +155,7 @@ void draw_operation(Canvas& canvas, const TapeVertex& vertex, const VertexPositi
               "muted small end");
   canvas.text(position.x + 12, position.y + 40, to_string(vertex.shape), "muted small");
   canvas.text(position.x + kBoxWidth - 12, position.y + 40, kept, "muted small end");
-  const double share = most_bytes == 0 ? 0 : bytes / static_cast<double>(most_bytes);
+  const double share = max_bytes == 0 ? 0 : bytes / static_cast<double>(max_bytes);
   if (share > 0) {
     canvas.rectangle(position.x + 10, position.y + kBoxHeight - 6, std::max(2.0, (kBoxWidth - 20) * share), 3,
                      "s0", "", 1.5);
@@ -196,19 +196,19 @@ TapeGraph first_operations(const TapeGraph& graph, std::size_t most) {
 Canvas tape_svg(const TapeGraph& whole, std::size_t most) {
   const TapeGraph graph = first_operations(whole, most);
   const Layout layout = lay_out(graph);
-  std::size_t passing = 0, most_bytes = 0;
+  std::size_t passing = 0, max_bytes = 0;
   for (const auto& [from, to, has_gradient] : graph.edges) {
     if (is_operation(graph.vertices[from]) && layout.positions[to].row > layout.positions[from].row + 1)
       ++passing;
   }
-  for (const TapeVertex& vertex : graph.vertices) most_bytes = std::max(most_bytes, vertex.bytes_kept);
+  for (const TapeVertex& vertex : graph.vertices) max_bytes = std::max(max_bytes, vertex.bytes_kept);
   Canvas canvas(layout.width + kLane * static_cast<double>(passing) + 8, layout.height, "the tape");
   draw_legend(canvas);
   draw_edges(canvas, graph, layout);
   for (std::size_t i = 0; i < graph.vertices.size(); ++i) {
     const TapeVertex& vertex = graph.vertices[i];
     if (is_operation(vertex)) {
-      draw_operation(canvas, vertex, layout.positions[i], most_bytes);
+      draw_operation(canvas, vertex, layout.positions[i], max_bytes);
     } else {
       draw_leaf(canvas, vertex, layout.positions[i]);
     }

@@ -20,12 +20,12 @@ double Throughput::units_per_second(double samples_per_second) const {
 }
 
 double Throughput::utilisation(double samples_per_second) const {
-  return most_flops > 0 ? samples_per_second * flops_per_sample / most_flops : 0;
+  return peak_flops > 0 ? samples_per_second * flops_per_sample / peak_flops : 0;
 }
 
 std::string Throughput::text(double samples_per_second) const {
   std::string text = fmt::format("{:.0f} {}/s", units_per_second(samples_per_second), unit);
-  if (most_flops > 0) text += fmt::format(", {:.0f}% MFU", 100 * utilisation(samples_per_second));
+  if (peak_flops > 0) text += fmt::format(", {:.0f}% MFU", 100 * utilisation(samples_per_second));
   return text;
 }
 
@@ -95,7 +95,7 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
     line[throughput_.unit + "_per_s"] = throughput_.units_per_second(samples_per_second);
   }
   if (record.bytes_sent > 0) line["bytes_sent"] = record.bytes_sent;
-  if (throughput_.most_flops > 0) line["mfu"] = throughput_.utilisation(samples_per_second);
+  if (throughput_.peak_flops > 0) line["mfu"] = throughput_.utilisation(samples_per_second);
   metrics_.write(line);
   check(scaler_ != nullptr || std::isfinite(record.loss),
         "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "

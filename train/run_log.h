@@ -22,10 +22,10 @@ struct Throughput {
   std::string unit = "samples";
   std::int64_t units_per_sample = 1;
   double flops_per_sample = 0;  ///< 0: unknown
-  double most_flops = 0;        ///< measured peak FLOP/s of all devices together; 0: unknown
+  double peak_flops = 0;        ///< measured peak FLOP/s of all devices together; 0: unknown
 
   double units_per_second(double samples_per_second) const;
-  /// The share of most_flops that the model's FLOPs take, not counting recomputation (model FLOPs
+  /// The share of peak_flops that the model's FLOPs take, not counting recomputation (model FLOPs
   /// utilisation, MFU: Chowdhery et al., "PaLM", 2022, appendix B); 0 if it is unknown.
   double utilisation(double samples_per_second) const;
   /// "1234 tokens/s, 31% MFU"; without the MFU if it is unknown.

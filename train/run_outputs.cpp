@@ -47,7 +47,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
       console_.print("weights written to {}\n", options_.model.save);
     });
   }
-  if (!options_.model.save.empty()) wait_for_first();
+  if (!options_.model.save.empty()) barrier();
   if (is_first() && !observation.save_tape.empty()) {
     attempt("--save-tape", [&] { save_tape(update.tape(), observation.save_tape, console_); });
   }
@@ -83,7 +83,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
                            observation.report, *comm_, console_);
     });
   }
-  wait_for_first();
+  barrier();
   if (!failure.empty()) throw OutputError(failure);
 }
 
@@ -119,8 +119,8 @@ report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult
   if (rate > 0 && speed.units_per_sample != 1) {
     results.emplace_back(speed.unit + " per second", grouped(std::llround(speed.units_per_second(rate))));
   }
-  if (rate > 0 && speed.most_flops > 0) {
-    results.emplace_back(fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.most_flops * 1e-9),
+  if (rate > 0 && speed.peak_flops > 0) {
+    results.emplace_back(fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.peak_flops * 1e-9),
                          fmt::format("{:.1f}%", 100 * speed.utilisation(rate)));
   }
   results.emplace_back("memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak)));
@@ -142,7 +142,7 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
 }
 
 /// The largest number of this rank's samples in a forward pass.
-std::int64_t Trainer::Run::most_of_micro_batch() const {
+std::int64_t Trainer::Run::max_micro_batch() const {
   const std::int64_t own = std::min(batch_of_rank(), task_.train->size());
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
   return micro_batch > 0 ? std::min(micro_batch, own) : own;
@@ -157,7 +157,7 @@ GptPart Trainer::Run::part_of_rank() const {
                .stages = ranks.pipeline_parallel,
                .stage = mesh_.along(MeshDimension::pipeline)->rank(),
                .chunks = ranks.pipeline_chunks,
-               .micro_batches = ceil_div(batch_of_rank(), most_of_micro_batch())};
+               .micro_batches = ceil_div(batch_of_rank(), max_micro_batch())};
   if (part.stages == 1) return part;
   const PipelineShape shape{part.stages, static_cast<int>(part.micro_batches), part.chunks};
   part.in_flight = micro_batches_in_flight(ranks.pipeline_schedule, shape, part.stage);
@@ -167,7 +167,7 @@ GptPart Trainer::Run::part_of_rank() const {
 /// The memory of an update by the task's formula, without ZeRO's sharding.
 BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part) const {
   if (!task_.estimate_memory) return {};
-  return task_.estimate_memory({.micro_batch = most_of_micro_batch(),
+  return task_.estimate_memory({.micro_batch = max_micro_batch(),
                                 .state_per_parameter = state_per_parameter(options_.optimizer),
                                 .compute = compute,
                                 .part = part});
@@ -189,10 +189,10 @@ BytesByCategory Trainer::Run::estimate_memory() const {
   bytes[gradients] = of_arena[gradients];
   bytes[optimizer_state] = of_arena[optimizer_state];
   if (sharding.stage == 2) {
-    bytes[gradients] += allocated_bytes(most_of_neighbours(arena_->buckets()), DType::f32);
+    bytes[gradients] += allocated_bytes(max_of_neighbours(arena_->buckets()), DType::f32);
   }
   if (sharding.stage == 3) {
-    const std::int64_t units = arena_->most_unit_elements();
+    const std::int64_t units = arena_->max_unit_elements();
     bytes[gradients] += allocated_bytes(units, DType::f32);
     bytes[parameters] = of_arena[parameters] +
                         estimate_arena({}, std::vector{frozen}, 0, compute)[parameters] +

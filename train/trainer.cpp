@@ -81,8 +81,8 @@ std::shared_ptr<Module> Trainer::whole_model() {
   return run_->whole_model();
 }
 
-void Trainer::wait_for_first(double seconds) {
-  run_->wait_for_first(seconds);
+void Trainer::barrier(double seconds) {
+  run_->barrier(seconds);
 }
 std::string Trainer::schedule_text() const {
   return run_->schedule_text();

@@ -96,10 +96,10 @@ class Trainer {
   /// A barrier with a longer timeout, for work that rank 0 does alone, such as writing a file. All ranks must
   /// call it, rank 0 after that work. The timeout is --comm-timeout, plus the time in which a slow disk (50
   /// MB/s) writes weights and optimizer state, plus `seconds`.
-  void wait_for_first(double seconds = 0);
+  void barrier(double seconds = 0);
   /// The learning rate over the run as a table and a chart.
   std::string schedule_text() const;
-  /// The place of each rank in the mesh.
+  /// The coordinates of each rank in the mesh.
   std::string mesh_text() const;
   /// The schedule of --pipeline-parallel for the micro-batches of a full update.
   std::string pipeline_text() const;

@@ -71,7 +71,7 @@ TrainingResult Trainer::Run::train() {
   constexpr double kReads = 3;  // for the checksum and the values, and perhaps of damaged checkpoints
   const TrainingPosition begin =
       options_.checkpoint.resume
-          ? state.resume(checkpoints, resumed, [this] { wait_for_first(kReads * seconds_of_files()); })
+          ? state.resume(checkpoints, resumed, [this] { barrier(kReads * seconds_of_files()); })
           : state.broadcast_from_first({});
   check(begin.step <= length_.steps, "--resume: {} is at step {}, expected at most the {} of this run",
         options_.checkpoint.folder, begin.step, counted(length_.steps, "step"));
@@ -140,7 +140,7 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
         {
           const SpanScope phase(SpanKind::phase, "checkpoint");
           checkpoints.save(at, state.gather(), log.history());
-          wait_for_first();
+          barrier();
         }
         log.leave_out_time();
       }
@@ -207,7 +207,7 @@ void Trainer::Run::make_texts(Training& training) {
   for (const TextHook& hook : texts) {
     if (training.at.step % hook.every != 0) continue;
     if (!is_first()) {
-      wait_for_first(kTextTimeouts * options_.distribution.comm_timeout);
+      barrier(kTextTimeouts * options_.distribution.comm_timeout);
       continue;
     }
     training.log.flush();
@@ -216,11 +216,11 @@ void Trainer::Run::make_texts(Training& training) {
       const EvalScope eval(*model_);
       training.log.add({training.at.step, hook.title, hook.make()});
     }
-    wait_for_first(kTextTimeouts * options_.distribution.comm_timeout);
+    barrier(kTextTimeouts * options_.distribution.comm_timeout);
   }
 }
 
-void Trainer::Run::wait_for_first(double seconds) const {
+void Trainer::Run::barrier(double seconds) const {
   if (comm_->size() == 1) return;
   const double longer = std::floor(seconds + seconds_of_files());
   comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
@@ -239,7 +239,7 @@ Throughput Trainer::Run::throughput() const {
   const ObservationOptions& see = options_.observation;
   const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
   if (is_first() && is_seen && task_.flops_per_sample > 0) {
-    result.most_flops = most_flops(device_, arena_->compute_dtype()) * comm_->size();
+    result.peak_flops = peak_flops(device_, arena_->compute_dtype()) * comm_->size();
     empty_cache(device_);  // frees the memory of the measured products, which may exceed that of training
   }
   return result;

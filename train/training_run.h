@@ -39,7 +39,7 @@ class Trainer::Run {
   std::string pipeline_text() const;
   static std::string pipeline_text_of_one_rank(Task task, const TrainerOptions& options);
   std::shared_ptr<Module> whole_model();
-  void wait_for_first(double seconds = 0) const;
+  void barrier(double seconds = 0) const;
   double seconds_of_files() const;
 
   Module& model() const { return *model_; }
@@ -100,7 +100,7 @@ class Trainer::Run {
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
-  std::int64_t most_of_micro_batch() const;
+  std::int64_t max_micro_batch() const;
   /// The number of ranks that divide the batch, and this rank's number among them.
   int data_ranks() const { return mesh_.along(MeshDimension::data)->size(); }
   int data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }

@@ -25,12 +25,12 @@ std::vector<NamedTensor> TrainingState::gather() {
 }
 
 TrainingPosition TrainingState::resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
-                                       const std::function<void()>& wait_for_first) {
+                                       const std::function<void()>& barrier) {
   const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(optimizer_, *mesh_.data_and_context());
   const std::vector<NamedTensor> parts = with(weights_of(model_), of_optimizer);
   const std::vector<NamedTensor> own = of_stage(parts), all = of_all_stages(own);
   resumed = checkpoints.resume(all);
-  wait_for_first();
+  barrier();
   if (has_stage()) scatter_stages(*stages_, all, own, along(MeshDimension::pipeline));
   if (divides_layers() && mesh_.data_and_context()->rank() == 0) {
     scatter_wholes(model_, own, parts, along(MeshDimension::tensor));

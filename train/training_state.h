@@ -31,9 +31,9 @@ class TrainingState {
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
   /// the position at which training continues. Sets `resumed` to the checkpoint on rank 0, which alone reads
-  /// it; after that each rank calls `wait_for_first`.
+  /// it; after that each rank calls `barrier`.
   TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
-                          const std::function<void()>& wait_for_first);
+                          const std::function<void()>& barrier);
   /// For training without a resume: broadcasts the position `at` and the random generator of rank 0, and the
   /// weights of the first of the data x context ranks with the same part of the model. Returns the position
   /// at which training begins.

@@ -26,7 +26,7 @@ void add_to(Tensor& sum, const Tensor& value) {
 
 /// The number of micro-batches of the rank with the fewest. DistributedSampler assigns samples round-robin,
 /// so the ranks' numbers of samples in an update differ by at most one.
-std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
+std::size_t min_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
   if (micro_batch <= 0) return 1;
   return cut_into_micro_batches(samples / world_size, micro_batch).size();
 }
@@ -142,7 +142,7 @@ void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, 
   // All ranks must run the same number of reducing backwards.
   const std::size_t reducing =
       options_.accumulation.sync_each_micro_batch
-          ? fewest_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
+          ? min_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
           : 1;
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = get(inputs, i);

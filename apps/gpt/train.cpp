@@ -220,7 +220,7 @@ struct TrainCommand {
     const std::shared_ptr<Module> whole = trainer.whole_model();
     if (whole != nullptr) write(static_cast<GPT&>(*whole));
     constexpr double kSlowFlops = 1e8;  // FLOP/s of a slow machine
-    trainer.wait_for_first(static_cast<double>(samples) * forward_flops(shape, 1, 1) / kSlowFlops);
+    trainer.barrier(static_cast<double>(samples) * forward_flops(shape, 1, 1) / kSlowFlops);
   }
 
   void write(GPT& trained) {

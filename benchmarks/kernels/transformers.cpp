@@ -52,11 +52,11 @@ void prepare_norm(Setup& s, const Size& size, bool centred, bool adds) {
 void prepare_norm_backward(Setup& s, const Size& size, bool centred) {
   const NormProblem problem = norm_of(s, size, centred, true);
   const float* dy = s.floats("dy", size.elements());
-  const std::int64_t most_blocks = norm_backward_blocks(size.rows, true);  // the CPU has fewer
-  float* weights = s.output("weight partial", most_blocks * size.columns);
-  float* biases = centred ? s.output("bias partial", most_blocks * size.columns) : nullptr;
+  const std::int64_t max_blocks = norm_backward_blocks(size.rows, true);  // the CPU has fewer
+  float* weights = s.output("weight partial", max_blocks * size.columns);
+  float* biases = centred ? s.output("bias partial", max_blocks * size.columns) : nullptr;
   s.launch = [=, dx = s.output("dx", size.elements())](const Stream& stream) {
-    norm_backward(stream, problem, dy, dx, false, most_blocks, weights, biases);
+    norm_backward(stream, problem, dy, dx, false, max_blocks, weights, biases);
   };
 }
 

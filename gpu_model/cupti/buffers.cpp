@@ -17,10 +17,10 @@ bool RecordBuffers::set_callbacks(CUpti_BuffersCallbackRequestFunc request,
 void RecordBuffers::append(const void* record, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (request_ == nullptr) return;
-  const bool is_full = filled_ + bytes > bytes_ || (most_records_ > 0 && records_ == most_records_);
+  const bool is_full = filled_ + bytes > bytes_ || (max_records_ > 0 && records_ == max_records_);
   if (buffer_ != nullptr && is_full) give_back();
   if (buffer_ == nullptr) {
-    request_(&buffer_, &bytes_, &most_records_);
+    request_(&buffer_, &bytes_, &max_records_);
     filled_ = records_ = 0;
     if (buffer_ == nullptr || bytes > bytes_) {
       ++dropped_;

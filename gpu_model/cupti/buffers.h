@@ -34,7 +34,7 @@ class RecordBuffers {
   CUpti_BuffersCallbackRequestFunc request_ = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete_ = nullptr;
   std::uint8_t* buffer_ = nullptr;  ///< the one that is being filled
-  std::size_t bytes_ = 0, filled_ = 0, records_ = 0, most_records_ = 0;
+  std::size_t bytes_ = 0, filled_ = 0, records_ = 0, max_records_ = 0;
   std::size_t dropped_ = 0;
   std::vector<std::thread> deliveries_;
 };

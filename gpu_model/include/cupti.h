@@ -136,7 +136,7 @@ static_assert(offsetof(CUpti_ActivityKernel9, name) == 104 && sizeof(CUpti_Activ
 static_assert(offsetof(CUpti_ActivityKernel9, graphNodeId) == 144);
 
 using CUpti_BuffersCallbackRequestFunc = void(CUPTIAPI*)(std::uint8_t** buffer, std::size_t* bytes,
-                                                         std::size_t* most_records);
+                                                         std::size_t* max_records);
 using CUpti_BuffersCallbackCompleteFunc = void(CUPTIAPI*)(CUcontext context, std::uint32_t stream,
                                                           std::uint8_t* buffer, std::size_t bytes,
                                                           std::size_t valid_bytes);

@@ -25,7 +25,7 @@ Function* function_of(const void* entry) {
   return it->second.symbol.empty() ? nullptr : &it->second;
 }
 
-std::size_t most_dynamic_shared(Function& function, int device) {
+std::size_t max_dynamic_shared(Function& function, int device) {
   const auto opted_in = function.dynamic_shared.find(device);
   const std::size_t without = kSharedOfBlock - std::min(kSharedOfBlock, function.static_shared);
   return opted_in == function.dynamic_shared.end() ? without : std::max(without, opted_in->second);
@@ -85,7 +85,7 @@ cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<co
   if (!within(launch.grid, kMaxGrid) || !within(launch.block, kMaxBlock) || threads > kMaxThreadsOfBlock) {
     return cudaErrorInvalidConfiguration;
   }
-  if (launch.shared_bytes > most_dynamic_shared(*function, stream->device)) return cudaErrorInvalidValue;
+  if (launch.shared_bytes > max_dynamic_shared(*function, stream->device)) return cudaErrorInvalidValue;
   Operation operation;
   operation.kind = Kind::kernel;
   operation.name = function_at(launch.entry);
@@ -143,7 +143,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* en
     attributes->sharedSizeBytes = function->static_shared;
     attributes->maxThreadsPerBlock = kMaxThreadsOfBlock;
     attributes->maxDynamicSharedSizeBytes =
-        static_cast<int>(most_dynamic_shared(*function, thread_state().device));
+        static_cast<int>(max_dynamic_shared(*function, thread_state().device));
     return cudaSuccess;
   });
 }

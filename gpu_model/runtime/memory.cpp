@@ -302,7 +302,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
       case cudaMemPoolAttrReservedMemHigh:
       case cudaMemPoolAttrUsedMemHigh:
         if (*static_cast<std::uint64_t*>(value) != 0) return cudaErrorInvalidValue;
-        (attribute == cudaMemPoolAttrUsedMemHigh ? pool->most_used : pool->most_reserved) =
+        (attribute == cudaMemPoolAttrUsedMemHigh ? pool->max_used : pool->max_reserved) =
             attribute == cudaMemPoolAttrUsedMemHigh ? pool->used() : pool->reserved();
         return cudaSuccess;
       default:
@@ -331,13 +331,13 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
         *static_cast<std::uint64_t*>(value) = pool->reserved();
         break;
       case cudaMemPoolAttrReservedMemHigh:
-        *static_cast<std::uint64_t*>(value) = pool->most_reserved;
+        *static_cast<std::uint64_t*>(value) = pool->max_reserved;
         break;
       case cudaMemPoolAttrUsedMemCurrent:
         *static_cast<std::uint64_t*>(value) = pool->used();
         break;
       case cudaMemPoolAttrUsedMemHigh:
-        *static_cast<std::uint64_t*>(value) = pool->most_used;
+        *static_cast<std::uint64_t*>(value) = pool->max_used;
         break;
       default:
         return cudaErrorInvalidValue;

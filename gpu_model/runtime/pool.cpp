@@ -82,7 +82,7 @@ std::uintptr_t CUmemPoolHandle_st::take_free(std::size_t bytes, const Clock& clo
   block.bytes = bytes;
   block.is_free = false;
   used_ += bytes;
-  most_used = std::max(most_used, used_);
+  max_used = std::max(max_used, used_);
   return best;
 }
 
@@ -97,7 +97,7 @@ bool CUmemPoolHandle_st::grow(std::size_t bytes) {
   chunks_.emplace(address, chunk);
   blocks_[address].bytes = chunk;
   reserved_ += chunk;
-  most_reserved = std::max(most_reserved, reserved_);
+  max_reserved = std::max(max_reserved, reserved_);
   return true;
 }
 

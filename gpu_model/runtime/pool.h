@@ -55,7 +55,7 @@ struct CUmemPoolHandle_st {
   int device() const { return device_; }
   std::size_t reserved() const { return reserved_; }
   std::size_t used() const { return used_; }
-  std::size_t most_reserved = 0, most_used = 0;
+  std::size_t max_reserved = 0, max_used = 0;
   std::size_t capacity() const { return capacity_; }
   /// Bytes that stay reserved when the host waits for the device.
   std::uint64_t release_threshold = 0;

@@ -21,11 +21,11 @@ inline constexpr int kMaxThreadsOfTwoRows = kGpuGeometry ? 384 : kMaxRowThreads;
 /// row at a time, and several if there are many rows, because starting a block takes as long as two reads
 /// from memory; on the CPU a block is one thread and has up to 8192 elements, or a single longer row.
 template <class T>
-LaunchShape rows_shape(std::int64_t rows, std::int64_t columns, int most_threads = kMaxRowThreads) {
+LaunchShape rows_shape(std::int64_t rows, std::int64_t columns, int max_threads = kMaxRowThreads) {
   constexpr std::int64_t kMaxBlocks = 8192;
   if constexpr (kGpuGeometry) {
     LaunchShape shape = row_shape<T>(minimum(rows, kMaxBlocks), columns, kKeptVectors);
-    shape.block.x = minimum<unsigned>(shape.block.x, most_threads);
+    shape.block.x = minimum<unsigned>(shape.block.x, max_threads);
     return shape;
   }
   const std::int64_t rows_of_block = maximum<std::int64_t>(1, 8192 / maximum<std::int64_t>(columns, 1));

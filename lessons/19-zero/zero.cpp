@@ -85,7 +85,7 @@ Result train(const std::shared_ptr<Communicator>& comm, const Options& options, 
   for (const ArenaEntry& entry : arena.entries()) {
     for (const double value : entry.tensor->to_doubles()) values.push_back(value);
   }
-  return {most_of(memory), sent / static_cast<double>(arena.values().bytes()), values};
+  return {peak_of(memory), sent / static_cast<double>(arena.values().bytes()), values};
 }
 
 void show(const std::shared_ptr<Communicator>& comm, const Options& options) {

@@ -110,7 +110,7 @@ Result train(const std::shared_ptr<Communicator>& comm, std::int64_t layers, std
     optimizer.step();
     result.called = difference(before, comm->collectives());
     memory.stop();
-    result.held = most_of(memory);
+    result.held = peak_of(memory);
   }
   result.sent = bytes_sent(result.called, comm->size()) / (4.0 * static_cast<double>(arena.size()));
   return result;

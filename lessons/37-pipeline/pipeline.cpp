@@ -63,7 +63,7 @@ void show_bubbles(const Options& options) {
   for (const int m : {1, 2, 4, 8, 16, 32}) {
     const PipelineShape one{options.stages, m, 1}, several{options.stages, m, options.chunks};
     const auto kept = [](Kind kind, const PipelineShape& shape) {
-      return most_in_flight(stage_schedule(kind, shape, 0));
+      return max_in_flight(stage_schedule(kind, shape, 0));
     };
     fmt::print("{:>13}  {}  {}  {:>8}  {:>4}  {:>8}\n", m, bubble(Kind::one_f_one_b, one),
                bubble(Kind::interleaved, several), kept(Kind::afab, one), kept(Kind::one_f_one_b, one),
@@ -122,7 +122,7 @@ Result run(const std::shared_ptr<Communicator>& line, const Options& options, co
     if (chunk > 0) result.units += ", ";
     result.units += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
   }
-  result.activations = most_of(memory)[MemoryCategory::activations];
+  result.activations = peak_of(memory)[MemoryCategory::activations];
   for (const auto& comm : pipeline.communicators()) {
     if (comm != nullptr) result.sent += comm->traffic().sent;
   }

@@ -391,7 +391,7 @@ static void check_gradients_of_zero2(const PartTrainer& trainer, const MemoryRec
   const bool is_tied = problem.model.tied && part.stage + 1 == part.stages;
   if (part.stages == 1) {
     if (is_tied) others = others.first(others.size() - 1);
-    CHECK(found == (is_tied ? layout.buckets.back().elements : 0) + most_of_neighbours(others));
+    CHECK(found == (is_tied ? layout.buckets.back().elements : 0) + max_of_neighbours(others));
     return;
   }
   // Embeddings with a bucket of their own, and chunks, make other pairs of buckets than neighbours.
@@ -520,7 +520,7 @@ TEST_CASE("planner: memory and messages of a stage of a GPT agree with the count
       GptMemoryProblem problem = problem_of({.recompute = recompute}, mesh);
       problem.model.layers = 4 * line->size();
       const PipelineShape shape{line->size(), micro_batches, chunks};
-      const int most = most_in_flight(stage_schedule(kind, shape, line->rank()));
+      const int most = max_in_flight(stage_schedule(kind, shape, line->rank()));
       problem.part = {.stages = line->size(),
                       .stage = line->rank(),
                       .chunks = chunks,

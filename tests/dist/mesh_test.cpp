@@ -55,7 +55,7 @@ TEST_CASE("mesh: a rank's number is tensor + context * tensors + ...", "[dist][m
   for (int p = 0, rank = 0; p < 5; ++p) {
     for (int d = 0; d < 4; ++d) {
       for (int c = 0; c < 3; ++c) {
-        for (int t = 0; t < 2; ++t, ++rank) CHECK(place_in(sizes, rank) == std::array{t, c, d, p});
+        for (int t = 0; t < 2; ++t, ++rank) CHECK(coordinates_of(sizes, rank) == std::array{t, c, d, p});
       }
     }
   }
@@ -81,7 +81,7 @@ TEST_CASE("mesh: data takes the ranks that are left", "[dist][mesh]") {
   CHECK(nearest_multiple(1, 5) == 5);
 }
 
-TEST_CASE("mesh: it is drawn with a column for each place along the tensor dimension", "[dist][mesh]") {
+TEST_CASE("mesh: it is drawn with a column for each coordinate along the tensor dimension", "[dist][mesh]") {
   CHECK(draw_mesh({.tensor = 2, .data = 2, .pipeline = 2}) ==
         "8 ranks: 2 pipeline x 2 data x 1 context x 2 tensor\n"
         "\n"

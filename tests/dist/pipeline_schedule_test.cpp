@@ -83,7 +83,7 @@ TEST_CASE("pipeline schedules: a stage keeps as many micro-batches as published"
         if (m % p != 0) continue;
         expected = std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
       }
-      REQUIRE(most_in_flight(stage_schedule(kind, shape, stage)) == expected);
+      REQUIRE(max_in_flight(stage_schedule(kind, shape, stage)) == expected);
     }
   });
 }
@@ -94,7 +94,7 @@ TEST_CASE("pipeline schedules: the formula of micro-batches in flight counts tho
     for (int stage = 0; stage < shape.stages; ++stage) {
       INFO(shape.stages << " stages, " << shape.micro_batches << " micro-batches, " << shape.chunks
                         << " chunks, stage " << stage);
-      const double counted = most_in_flight(stage_schedule(kind, shape, stage));
+      const double counted = max_in_flight(stage_schedule(kind, shape, stage));
       REQUIRE(micro_batches_in_flight(kind, shape, stage) == std::max(1.0, counted / shape.chunks));
     }
   });

@@ -339,7 +339,7 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
   // For the checkpoints after steps 2, 4 and 5, and for the files at the end. One rank alone does not wait.
   const bool is_alone = ranks->size() == 1;
   CHECK(barriers() == (is_alone ? 0u : 4u));
-  trainer.wait_for_first();
+  trainer.barrier();
   CHECK(barriers() == (is_alone ? 0u : 5u));
 }
 

@@ -260,7 +260,7 @@ TEST_CASE("ZeRO: a rank holds the state of its shard, in stage 2 the gradients t
     });
     CHECK(peak - gradients == (stage == 2 ? shard + largest : all));
     if (stage == 2 && n > 1) CHECK(peak - gradients < all);
-    CHECK(trainer.parallel.most_bucket_buffers() == (stage == 2 ? 2 : 0));
+    CHECK(trainer.parallel.max_bucket_buffers() == (stage == 2 ? 2 : 0));
   }
 }
 
@@ -387,7 +387,7 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   REQUIRE(parallel.buckets().size() == 4);
   model.with_second = false;  // whose gradients come first in the arena
   model.backward(comm->device());
-  CHECK(parallel.most_bucket_buffers() == 3);  // those of "first", and the zeros to be sent before them
+  CHECK(parallel.max_bucket_buffers() == 3);  // those of "first", and the zeros to be sent before them
   parallel.finish();
   CHECK(!model.parameter("first.bias").grad().defined());
 
@@ -397,7 +397,7 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device());
   const Tensor early = (*model.second)(x);
   sum(add((*model.first)(x), early)).backward();
-  CHECK(parallel.most_bucket_buffers() == 4);
+  CHECK(parallel.max_bucket_buffers() == 4);
   parallel.finish();
 }
 

@@ -23,12 +23,12 @@ struct Received {
 };
 Received received;
 std::thread::id client_thread;
-std::size_t buffer_bytes = 1 << 16, most_records = 0;
+std::size_t buffer_bytes = 1 << 16, max_records = 0;
 
 void give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most) {
   *buffer = buffer_bytes == 0 ? nullptr : static_cast<std::uint8_t*>(std::aligned_alloc(8, buffer_bytes));
   *bytes = buffer_bytes;
-  *most = most_records;
+  *most = max_records;
 }
 
 template <class Record>
@@ -73,7 +73,7 @@ class Client {
     for (const CUpti_ActivityKind kind : kinds_) cuptiActivityDisable(kind);
     cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     buffer_bytes = 1 << 16;
-    most_records = 0;
+    max_records = 0;
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -198,7 +198,7 @@ TEST_CASE("CUPTI: a graph's nodes have node ids, and the correlation id of the l
 TEST_CASE("CUPTI: full buffers are given back in another thread, and records without a buffer are counted") {
   const OwnStream stream;
   {
-    most_records = 2;
+    max_records = 2;
     const Client client({CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL});
     for (int i = 0; i < 5; ++i) REQUIRE(launch_on(stream, [] {}) == cudaSuccess);
     const Received& all = Client::flush();

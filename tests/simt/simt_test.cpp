@@ -245,10 +245,10 @@ struct CountsItself {
   int* count_;
 };
 
-__global__ void throws_between_barriers(unsigned thrower, int* alive, int* most_alive) {
+__global__ void throws_between_barriers(unsigned thrower, int* alive, int* max_alive) {
   const CountsItself self(alive);
   __syncthreads();
-  *most_alive = *alive;
+  *max_alive = *alive;
   if (threadIdx.x == thrower) throw std::out_of_range("planted");
   __syncthreads();
 }
@@ -256,13 +256,13 @@ __global__ void throws_between_barriers(unsigned thrower, int* alive, int* most_
 TEST_CASE("simt: an exception unwinds the waiting threads and comes out of launch", "[simt]") {
   for_each_thread_order([] {
     for (const unsigned thrower : {0u, 17u, 63u}) {
-      int alive = 0, most_alive = 0;
-      CHECK_THROWS_AS(launch(throws_between_barriers, {1, 64}, stream(), thrower, &alive, &most_alive),
+      int alive = 0, max_alive = 0;
+      CHECK_THROWS_AS(launch(throws_between_barriers, {1, 64}, stream(), thrower, &alive, &max_alive),
                       std::out_of_range);
-      CHECK(most_alive == 64);
+      CHECK(max_alive == 64);
       CHECK(alive == 0);
       alive = 0;
-      CHECK_NOTHROW(launch(throws_between_barriers, {1, 64}, stream(), 64u, &alive, &most_alive));
+      CHECK_NOTHROW(launch(throws_between_barriers, {1, 64}, stream(), 64u, &alive, &max_alive));
       CHECK(alive == 0);
     }
   });

@@ -103,7 +103,7 @@ Timetable run(const Orders& orders) {
 }
 
 /// The most micro-batches that a stage has begun and not ended.
-int most_kept(const std::vector<Pass>& order) {
+int max_kept(const std::vector<Pass>& order) {
   int kept = 0, most = 0;
   for (const Pass& pass : order) {
     kept += pass.is_forward ? 1 : -1;
@@ -117,7 +117,7 @@ void test(Order* order, int stages, int micro_batches) {
   check_complete(orders, micro_batches);
   const Timetable table = run(orders);
   for (int stage = 0; stage < stages; ++stage) {
-    const int kept = most_kept(orders[static_cast<std::size_t>(stage)]),
+    const int kept = max_kept(orders[static_cast<std::size_t>(stage)]),
               allowed = std::min(stages - stage, micro_batches);
     if (kept > allowed) {
       wrong(
@@ -154,7 +154,7 @@ void show_timetable(Order* order) {
       line[at] = static_cast<char>('0' + pass.micro_batch);
       if (!pass.is_forward) line[at + 1] = '=';
     }
-    fmt::print("  stage {}  {}  keeps {}\n", stage, line, most_kept(table.orders[stage]));
+    fmt::print("  stage {}  {}  keeps {}\n", stage, line, max_kept(table.orders[stage]));
   }
   fmt::print("{} of {} units of each stage are idle: the bubble, {} / ({} + {})\n", 3 * (kStages - 1),
              table.end, kStages - 1, kMicroBatches, kStages - 1);
