@@ -88,6 +88,16 @@ bool is_number(std::string_view field, double& value) {
   return error != std::errc::invalid_argument && end == field.data() + field.size();
 }
 
+/// Whether no field is a number. Only the first may be empty, as pandas leaves it: a row of numbers that
+/// lacks one must not pass for names.
+bool is_header(const std::vector<std::string_view>& fields) {
+  double ignored;
+  return !is_number(fields[0], ignored) &&
+         std::none_of(fields.begin() + 1, fields.end(), [&ignored](std::string_view field) {
+           return field.empty() || is_number(field, ignored);
+         });
+}
+
 }  // namespace
 
 TensorDataset parse_csv(std::string_view text, const std::string& name) {
@@ -104,8 +114,7 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
       columns = fields.size();
       check(columns >= 2,
             "{}: line 1 has a single column, expected features and a target with commas between", name);
-      double ignored;
-      if (!is_number(fields[0], ignored)) continue;  // the names of the columns
+      if (is_header(fields)) continue;
     }
     if (fields.size() != columns) {
       fail("{}: line {} has {}, expected {} as in line 1", name, line_number,

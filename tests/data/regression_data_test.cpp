@@ -68,8 +68,8 @@ TEST_CASE("friedman1: arguments that make no sense", "[regression]") {
 
 TEST_CASE("csv: tables with and without names", "[csv]") {
   for (const char* text :
-       {"1,2,3\n4,5,6\n", "1,2,3\n4,5,6", "a, b ,y\n1,2,3\n4,5,6\n", ",0,1\n1,2,3\n4,5,6\n",
-        "a,2,\n1,2,3\n4,5,6\n", "1 ,\t2,3\r\n4,5.0,0.6e1\r\n",
+       {"1,2,3\n4,5,6\n", "1,2,3\n4,5,6", "a, b ,y\n1,2,3\n4,5,6\n", ",b,y\n1,2,3\n4,5,6\n",
+        "1 ,\t2,3\r\n4,5.0,0.6e1\r\n",
         "\xEF\xBB\xBF"
         "1,2,3\n4,5,6\n",
         "1,2,3\n4,5,6\n\n \r\n", "+1,2,+3e0\n4,5,6\n", "\"1\",2,\"3\"\n\"4\" , \" 5\",\"+6\"\r\n",
@@ -105,6 +105,9 @@ TEST_CASE("csv: tables with mistakes", "[csv]") {
       {"1,2\n\n1,2\n", "line 2 has 1 field, expected 2"},
       {"1;2\n", "line 1 has a single column"},
       {"1,,2\n", "line 1, column 2: '' is not a number"},
+      {",2,3\n4,5,6\n", "line 1, column 1: '' is not a number"},
+      {"x,2,3\n4,5,6\n", "line 1, column 1: 'x' is not a number"},
+      {"a,,y\n4,5,6\n", "line 1, column 1: 'a' is not a number"},
       {"1,x\n", "line 1, column 2: 'x' is not a number"},
       {"a,b\n1,2\n3,4x\n", "line 3, column 2: '4x' is not a number"},
       {"1,2\n3,\n", "line 2, column 2: '' is not a number"},
