@@ -17,6 +17,9 @@ namespace {
 /// A limit is the rate of a device that no other program uses: the best of several rounds.
 constexpr TimingOptions kRounds{.rounds = 15};
 
+/// Seconds of work that is large enough to be measured.
+constexpr double kLongEnough = 0.02;
+
 /// Values uniform in [-1, 1).
 Tensor random_matrix(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
   const Tensor matrix = empty({rows, columns}, dtype, device);
@@ -37,7 +40,7 @@ std::int64_t multiply_add_blocks(Device device) {
 
 LimitWork multiply_adds(Device device, std::int64_t blocks) {
   const int threads = device.is_cuda() ? 256 : 1;
-  const int rounds = device.is_cuda() ? 1000 : 100000;
+  const int rounds = device.is_cuda() ? 1000 : 20000;
   const Tensor out = empty({blocks, threads}, DType::f32, device);
   const auto run = [=] {
     double flops = 0;
@@ -76,16 +79,15 @@ double rate_of(const LimitWork& work, Device device) {
 }
 
 /// The rate at the largest of the sizes first, first * factor, ... up to `most`. If the work takes
-/// kEnoughSeconds at a smaller size, the rate at that size: no machine is too slow to be measured.
+/// `enough_seconds` at a smaller size, the rate at that size: no machine is too slow to be measured.
 template <class WorkOfSize>
 double rate_at_large_size(Device device, std::int64_t first, std::int64_t factor, std::int64_t most,
-                          const WorkOfSize& work_of_size) {
-  constexpr double kEnoughSeconds = 0.02;
+                          double enough_seconds, const WorkOfSize& work_of_size) {
   std::int64_t size = std::min(first, most);
   for (;; size = std::min(size * factor, most)) {
     const LimitWork work = work_of_size(size);
     if (size == most ||
-        median_seconds(work.run, device, {.rounds = 1, .round_seconds = 0}) > kEnoughSeconds) {
+        median_seconds(work.run, device, {.rounds = 1, .round_seconds = 0}) > enough_seconds) {
       return rate_of(work, device);
     }
   }
@@ -113,10 +115,12 @@ double peak_flops(Device device, DType dtype) {
   // Memory for the two operands and the result.
   const auto room = static_cast<std::int64_t>(std::sqrt(free_bytes(device) / 2 / (3 * sizeof(float))));
   const std::int64_t most = std::min<std::int64_t>(device.is_cuda() ? 8192 : 1024, room);
-  const double products = rate_at_large_size(device, 128, 2, std::max<std::int64_t>(most, 1),
+  // A product that takes a CPU a millisecond has the rate of larger ones.
+  const double enough = device.is_cuda() ? kLongEnough : 1e-3;
+  const double products = rate_at_large_size(device, 128, 2, std::max<std::int64_t>(most, 1), enough,
                                              [&](std::int64_t size) { return product(device, dtype, size); });
   const double multiply_add_rate =
-      rate_at_large_size(device, 64, 8, multiply_add_blocks(device),
+      rate_at_large_size(device, 64, 8, multiply_add_blocks(device), kLongEnough,
                          [&](std::int64_t blocks) { return multiply_adds(device, blocks); });
   return std::max(multiply_add_rate, products);
 }
@@ -127,8 +131,8 @@ MachineLimits measure_limits(Device device, DType dtype) {
   const double free = free_bytes(device);
   limits.flops_per_second = peak_flops(device, dtype);
   const auto most = static_cast<std::int64_t>(std::min(large_copy_bytes(device), free / 2));
-  limits.bytes_per_second =
-      rate_at_large_size(device, 1 << 20, 16, most, [&](std::int64_t bytes) { return copy(device, bytes); });
+  limits.bytes_per_second = rate_at_large_size(device, 1 << 20, 16, most, kLongEnough,
+                                               [&](std::int64_t bytes) { return copy(device, bytes); });
   return limits;
 }
 
