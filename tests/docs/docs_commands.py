@@ -68,7 +68,7 @@ TABLE = {
     "mpirun -n 4 build/release/bin/mnist --device cpu": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/collectives": Short("--iterations 1 --max-bytes 65536"),
     "build/release/bin/ladder gemm": Short("--size 128"),
-    "build/release/bin/lens gemm": Short("--size 128"),  # lens_tables reads the rows at the default size
+    "build/release/bin/lens gemm": Short("--size 128"),  # lens_tables runs it at the default size
     "build/release/bin/gpt train --save-model shakespeare": Short("--epochs 1 --steps-per-epoch 110 --sample-tokens 20"),
     # building and testing
     "./train_mnist.sh": Elsewhere(".ci/run", "./train_mnist.sh"),
