@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all benchmarks but bench_gpt (tests/long/gpt_against_others.py compares it with other programs) once, in a quarter of
-# an hour on two cores, and writes their output and their result files:
+# Runs all benchmarks but bench_gpt (tests/long/gpt_against_others.py compares it with other programs) once, in some 20
+# minutes on two cores, and writes their output and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
 # Then `scripts/readme_figures.py --folder NAME` makes the docs' tables from benchmarks/results/NAME. WRAPPER is put
 # before each command, for example `chrt -f 1`. PYTHON names a Python with PyTorch; without it that part is omitted.

@@ -7,7 +7,7 @@
 
 /// The measured limits of a device, for the ladders, the roofline and the profiler. Rates are the best of
 /// several rounds. Functions that choose the size of the work take a large one, or on a slow machine the
-/// first size that takes 20 ms.
+/// first size that takes 20 ms (a product on a CPU: 1 ms).
 namespace ringtape {
 
 /// Work that measures a limit: the rate is `amount` over the seconds of a run.

@@ -220,7 +220,7 @@ def gemm_in_words(results):
 def libraries_in_words(results):
     vendor = results.file("bench_gemm")["settings"]["vendor"]
     rates = [row["gflop_per_s"] for row in results.rows("bench_gemm") if row["name"].startswith("vendor") and not is_narrow(row)]
-    return ["The larger a model, the more of a step is matrix products, so the last row mostly compares two libraries:",
+    return ["The larger a model, the more of a step is matrix products, so the last row compares two libraries more than the first does:",
             f"{vendor}, with which Ringtape was built, has {in_gflop_per_s(rates)} GFLOP/s on such products, and the BLAS of the "
             f"PyTorch package", f"{in_gflop_per_s(torch_rates(results))} on this CPU."]
 
@@ -378,7 +378,7 @@ def machine(results):
     return table(["", ""], [[name, value] for name, value in results.file("bench_kernels")["machine"].items()])
 
 
-LONGEST_PAUSE = datetime.timedelta(minutes=15)  # between two files of one run; measure_all.sh takes about this time in total
+LONGEST_PAUSE = datetime.timedelta(minutes=15)  # between two files of one run; measure_all.sh takes about 20 minutes in total
 
 
 def runs(results):
