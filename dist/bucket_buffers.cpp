@@ -48,7 +48,7 @@ BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Commun
 void BucketBuffers::open(std::size_t entry) {
   const std::size_t bucket = bucket_of_entry_[entry];
   if (!filling_[bucket].defined()) make_buffer(bucket);
-  AutogradMeta& meta = *arena_.entries()[entry].tensor->autograd;
+  AutogradMeta& meta = *arena_.entries()[entry].meta;
   meta.grad = range_of(filling_[bucket], arena_.buckets()[bucket], arena_.entries()[entry]);
   meta.grad_written = false;
 }
@@ -71,7 +71,7 @@ void BucketBuffers::launch(std::size_t number) {
   const GradientBucket& bucket = arena_.buckets()[number];
   Tensor buffer = std::exchange(filling_[number], Tensor());
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
-    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    AutogradMeta& meta = *arena_.entries()[i].meta;
     if (std::exchange(is_complete_[i], 0) == 0) {
       const Tensor range = range_of(buffer, bucket, arena_.entries()[i]);
       fill(Stream::current(arena_.device()), DType::f32, range.raw(), range.elements(), 0.0);

@@ -65,7 +65,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
 
 void DataParallel::check_arena_is_free() const {
   for (const ArenaEntry& entry : arena_.entries()) {
-    check(entry.tensor->autograd->pre_accumulate_hook == nullptr,
+    check(entry.meta->pre_accumulate_hook == nullptr,
           "data parallel: the arena has a DataParallel already; destroy it before making another");
   }
 }
@@ -87,7 +87,7 @@ void DataParallel::check_sharding() const {
 
 void DataParallel::add_hooks() {
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
-    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    AutogradMeta& meta = *arena_.entries()[i].meta;
     auto& hooks = meta.post_accumulate_hooks;
     hooks_.push_back(hooks.insert(hooks.end(), [this, i] { after_gradient(i); }));
     // In every stage: check_arena_is_free() finds it there.
@@ -97,7 +97,7 @@ void DataParallel::add_hooks() {
 
 DataParallel::~DataParallel() {
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
-    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    AutogradMeta& meta = *arena_.entries()[i].meta;
     meta.post_accumulate_hooks.erase(hooks_[i]);
     meta.pre_accumulate_hook = nullptr;
   }
@@ -176,7 +176,7 @@ void DataParallel::sync_unused_parameters(bool failed) {
 
   std::vector<std::string> unused;
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
-    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    AutogradMeta& meta = *arena_.entries()[i].meta;
     if (flags[i] != 0 || !meta.requires_grad) continue;
     meta.grad_written = false;
     unused.push_back(arena_.entries()[i].name);

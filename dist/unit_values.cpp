@@ -34,7 +34,7 @@ UnitValues::UnitValues(ParameterArena& arena, std::shared_ptr<Communicator> comm
 
 UnitValues::~UnitValues() {
   for (const ParameterUnit& unit : arena_.units()) unit.module->set_forward_hooks({});
-  for (const ArenaEntry& entry : arena_.entries()) entry.tensor->autograd->fetch = nullptr;
+  for (const ArenaEntry& entry : arena_.entries()) entry.meta->fetch = nullptr;
 }
 
 void UnitValues::shard_values_of_first() {
@@ -77,7 +77,7 @@ void UnitValues::add_forward_hooks() {
 void UnitValues::add_backward_hooks(std::size_t unit) {
   const GradientBucket& bucket = arena_.buckets()[unit];
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
-    arena_.entries()[i].tensor->autograd->fetch = [this, unit] {
+    arena_.entries()[i].meta->fetch = [this, unit] {
       in_backward_[unit] = 1;
       provide(unit, Direction::backward);
     };

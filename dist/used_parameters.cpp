@@ -10,7 +10,7 @@ namespace ringtape {
 namespace {
 
 bool has_grad(const ArenaEntry& entry) {
-  return entry.tensor->autograd->grad_written && entry.tensor->autograd->requires_grad;
+  return entry.meta->grad_written && entry.meta->requires_grad;
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void UsedParameters::add_bucket_and_fill(const GradientBucket& bucket) {
   add_bucket(bucket);
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
     if (has_grad(arena_.entries()[i])) continue;
-    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    AutogradMeta& meta = *arena_.entries()[i].meta;
     fill(Stream::current(arena_.device()), DType::f32, meta.grad.raw(), meta.grad.elements(), 0.0);
     meta.grad_written = meta.requires_grad;
   }

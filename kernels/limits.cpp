@@ -86,8 +86,7 @@ double rate_at_large_size(Device device, std::int64_t first, std::int64_t factor
   std::int64_t size = std::min(first, most);
   for (;; size = std::min(size * factor, most)) {
     const LimitWork work = work_of_size(size);
-    if (size == most ||
-        median_seconds(work.run, device, {.rounds = 1, .round_seconds = 0}) > enough_seconds) {
+    if (size == most || best_seconds(work.run, device, {.rounds = 3, .round_seconds = 0}) > enough_seconds) {
       return rate_of(work, device);
     }
   }

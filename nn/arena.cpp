@@ -175,6 +175,7 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
       entries_.push_back(
           {.name = parameters[i].name,
            .tensor = &tensor,
+           .meta = tensor.autograd,
            .offset = offsets[i],
            .elements = tensor.elements(),
            .chunk = sharding_.stages == nullptr ? 0 : sharding_.stages->chunk_of(parameters[i].name)});
@@ -223,7 +224,7 @@ void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tens
   };
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
     const ArenaEntry& entry = entries_[i];
-    const Tensor& copy = entry.tensor->autograd->low_precision;
+    const Tensor& copy = entry.meta->low_precision;
     place(*entry.tensor, values, entry.offset - bucket.offset);
     if (copy.defined()) place(copy, low_precision, entry.offset - bucket.offset);
   }
@@ -231,7 +232,7 @@ void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tens
 
 void ParameterArena::mark_low_precision_current() const {
   for (const ArenaEntry& entry : entries_) {
-    entry.tensor->autograd->low_precision_version = entry.tensor->storage()->version;
+    entry.meta->low_precision_version = entry.tensor->storage()->version;
   }
 }
 
@@ -337,14 +338,11 @@ void ParameterArena::check_gradients() const {
 }
 
 AutogradMeta& ParameterArena::meta_of(const ArenaEntry& entry) const {
-  AutogradMeta* const meta = entry.tensor->autograd.get();
-  const bool is_here =
-      meta != nullptr && !meta->arena.owner_before(written_) && !written_.owner_before(meta->arena);
-  check(is_here,
+  check(entry.tensor->autograd == entry.meta,
         "parameter arena: another tensor was assigned to {} after the arena was made, which would not be "
         "trained: expected copy_from()",
         entry.name);
-  return *meta;
+  return *entry.meta;
 }
 
 bool ParameterArena::has_grad(std::size_t entry) const {
@@ -353,13 +351,13 @@ bool ParameterArena::has_grad(std::size_t entry) const {
 }
 
 bool ParameterArena::counts(std::size_t entry) const {
-  return !division_ || division_->rank == 0 || entries_[entry].tensor->autograd->shard != nullptr;
+  return !division_ || division_->rank == 0 || entries_[entry].meta->shard != nullptr;
 }
 
 void ParameterArena::sum_parts_of_gradients() const {
   if (!division_ || !division_->gradients_are_parts) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)) continue;
+    if (entries_[i].meta->shard != nullptr || !has_grad(i)) continue;
     const std::vector<Tile> tiles = tiles_of_entry(i);  // one after another
     if (tiles.empty()) continue;
     const std::int64_t length = tiles.back().offset + tiles.back().length - tiles.front().offset;
@@ -414,7 +412,7 @@ void ParameterArena::bump_versions_with_low_precision() const {
   if (is_sharded() && has_all_values() && low_precision_.defined()) values_are_current_ = false;
   bump_versions_of_values();
   for (const ArenaEntry& entry : entries_) {
-    AutogradMeta& meta = *entry.tensor->autograd;
+    AutogradMeta& meta = *entry.meta;
     if (!meta.low_precision.defined()) continue;
     meta.low_precision.bump_version();
     // Also by one: a copy that was out of date stays out of date, since a step skips parameters without a

@@ -20,8 +20,9 @@ namespace ringtape {
 /// One parameter's place in the arena.
 struct ArenaEntry {
   std::string name;
-  Tensor* tensor;       ///< the module's tensor; its elements lie in the arena
-  std::int64_t offset;  ///< first element, a multiple of kTileAlignment
+  Tensor* tensor;                      ///< the module's tensor; its elements lie in the arena
+  std::shared_ptr<AutogradMeta> meta;  ///< the tensor's, as long as no other tensor is assigned to it
+  std::int64_t offset;                 ///< first element, a multiple of kTileAlignment
   std::int64_t elements;
   int chunk;  ///< of the pipeline stage: its backward computes the gradient; else 0
   /// Its place in reverse order of registration: the order of step counts in files. The entries have this

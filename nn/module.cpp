@@ -153,6 +153,8 @@ Tensor& Module::register_parameter(std::string name, Tensor value) {
 
 void Module::share_parameter(std::string name, Tensor& owner) {
   check_new_name(name);
+  const bool is_outside = owner.requires_grad() && owner.autograd->arena.expired();
+  check(!is_outside || !is_in_arena(), "share_parameter: parameter '{}' {}", name, kTooLate);
   parameters_.push_back({std::move(name), &owner});
 }
 

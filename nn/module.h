@@ -82,7 +82,7 @@ class Module {
 
  protected:
   // Each registers a part under a name. Throws Error for a name that is empty, has a dot or is already used
-  // in this module, and for parameters to train that a ParameterArena of this module would not contain.
+  // in this module, and for parameters to train if a ParameterArena has this module's parameters already.
 
   /// Makes `value` a parameter that requires a gradient. The reference stays valid as long as the module:
   /// keep it or a pointer, not a copy of the tensor, since an arena moves the parameter's elements. Throws

@@ -29,8 +29,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates the parameters once. Throws Error if a backward() has added to the gradients since
-  /// clip_grad_norm(), and if they are scaled by a LossScaler that is gone.
+  /// Updates the parameters once. Throws Error if a backward() has added to the gradients since a
+  /// clip_grad_norm() that may clip them or skip the update, if they are scaled by a LossScaler that is gone,
+  /// and if another tensor was assigned to a parameter.
   void step();
   /// Calls the arena's zero_grad().
   void zero_grad() { arena_.zero_grad(); }

@@ -442,8 +442,8 @@ ScalePlan plan_scale(const ScaleRequest& request) {
     const double best = daly_interval(failures_of(request, point.ranks));
     if (best > request.checkpoint) continue;
     plan.notes.push_back(
-        fmt::format("no checkpoint interval works from {} on: the best, {:.6g} s, is not longer than a "
-                    "checkpoint, {:.6g} s, so the run makes little or no progress",
+        fmt::format("from {} on failures are so frequent that the best time between two checkpoints, "
+                    "{:.6g} s, is not longer than a checkpoint takes, {:.6g} s",
                     grouped(point.ranks, "rank"), best, request.checkpoint));
     break;  // more ranks fail more often
   }

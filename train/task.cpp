@@ -51,9 +51,9 @@ bool has_own_loss(const Task& task) {
          (*loss == classification_loss || *loss == regression_loss || *loss == language_model_loss);
 }
 
-/// Throws Error unless twice the divisor halves the loss. Leaves no trace on the tape or in the random
-/// numbers.
-void check_divides(const LossFunction& loss, const Tensor& prediction, const Tensor& targets,
+/// Throws Error unless twice the divisor halves the loss. False for a loss that cannot show it: 0 or not
+/// finite. Leaves no trace on the tape or in the random numbers.
+bool check_divides(const LossFunction& loss, const Tensor& prediction, const Tensor& targets,
                    double divisor) {
   const NoGrad no_grad;
   const Generator random = default_generator();
@@ -68,6 +68,7 @@ void check_divides(const LossFunction& loss, const Tensor& prediction, const Ten
         "Task::loss: expected the sum of a batch's losses divided by `divisor`, found {} with the divisor {} "
         "and {} with {}",
         once, divisor, twice, 2 * divisor);
+  return std::isfinite(once) && once != 0;
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void check_divisor_once(Task& task) {
   if (has_own_loss(task)) return;
   task.loss = [given = task.loss, is_checked = false](Tensor prediction, const Tensor& targets,
                                                       double divisor) mutable {
-    if (!std::exchange(is_checked, true)) check_divides(given, prediction, targets, divisor);
+    if (!is_checked) is_checked = check_divides(given, prediction, targets, divisor);
     return given(std::move(prediction), targets, divisor);
   };
 }

@@ -61,7 +61,7 @@ struct Task {
   /// Whether `loss` returns the number of correct predictions. Default: no, and no accuracy is printed.
   bool counts_correct = false;
   /// The loss of a model whose output layer is made by the factory's by_vocabulary(). Called instead of
-  /// `loss` if ranks divide the model or its sequences. Default: `loss`.
+  /// `loss`, and not checked, if ranks divide the model or its sequences. Default: `loss`.
   std::function<Tensor(const LayerFactory& layers, Tensor prediction, const Tensor& targets, double divisor)>
       loss_with;
   /// The number of non-ignored targets of a batch on the CPU, over which the mean loss is taken. Training

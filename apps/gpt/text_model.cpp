@@ -39,7 +39,8 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::st
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kTokenizerFile;
   if (!std::filesystem::exists(path)) return gpt2_tokenizer();
-  const std::string text = text_of(path);
+  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::string text(bytes.begin(), bytes.end());
   const std::size_t line = text.find('\n');
   const std::string kind = text.substr(0, line);
   check(line != std::string::npos && (kind == "characters" || kind == "bytes" || kind == "gpt2"),
@@ -79,7 +80,7 @@ std::string name_of_text(const std::string& file) {
 
 std::string read_text(const std::string& file) {
   std::string text = file.empty() ? std::string(tinyshakespeare()) : text_of(file);
-  check(!text.empty(), "{}: the file is empty, expected a text", name_of_text(file));
+  check(!text.empty(), "{}: is empty, expected a text", name_of_text(file));
   return text;
 }
 

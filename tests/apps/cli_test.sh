@@ -1057,7 +1057,7 @@ accept gpt train "${small[@]}" --sample-tokens 0 --text piece.txt --metrics file
 losses() { grep -oE '"loss":[^,]*' "$1"; }
 expect "gpt train: a text through a pipe" cmp <(losses file.jsonl) <(losses piped.jsonl)
 expect "gpt tokenize: a text through a pipe" cmp <("$bin/gpt" tokenize --text - <piece.txt) <("$bin/gpt" tokenize --text piece.txt)
-refuse "standard input: the file is empty, expected a text" gpt evaluate --model model --text -
+refuse "standard input: is empty, expected a text" gpt evaluate --model model --text -
 rm piece.txt ./*.jsonl
 refuse "--bias: the architecture llama has none, expected gpt2" gpt train --architecture llama --bias
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
@@ -1149,7 +1149,7 @@ rm -rf gpt_run lora adapted gpt.json
 : >empty.txt
 printf 'too short' >short.txt
 printf 'not UTF-8: \xff\xfe, and some more text for the window' >latin.txt
-refuse "empty.txt: the file is empty, expected a text" gpt train --text empty.txt
+refuse "empty.txt: is empty, expected a text" gpt train --text empty.txt
 refuse "short.txt: the last 10% have 1 token, expected more than the context of 16" gpt train "${small[@]}" --text short.txt
 refuse "short.txt" gpt train "${small[@]}" --text short.txt --save-model nowhere/new
 refuse "latin.txt: text: is not UTF-8" gpt train "${small[@]}" --text latin.txt

@@ -540,6 +540,27 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
   }
 }
 
+TEST_CASE("data parallel: a parameter that was replaced is an error, after which the objects end in order",
+          "[dist][ddp][zero]") {
+  const auto comm = this_run();
+  for (const int stage : {0, 1, 2, 3}) {
+    INFO("stage " << stage);
+    const auto train = [&] {
+      TwoBranches model;
+      ParameterArena arena(
+          model, comm->device(), DType::f32,
+          {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+      SGD optimizer(arena, {.learning_rate = 1});
+      DataParallel parallel(model, arena, comm);
+      model.parameter("first.bias") = Tensor();
+      optimizer.zero_grad();
+    };
+    CHECK(error_of(train) ==
+          "parameter arena: another tensor was assigned to first.bias after the arena was made, which would "
+          "not be trained: expected copy_from()");
+  }
+}
+
 TEST_CASE("data parallel: a second one of a 16-bit arena begins with what the first has trained",
           "[dist][ddp][zero]") {
   const auto comm = this_run();

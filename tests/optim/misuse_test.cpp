@@ -100,6 +100,12 @@ TEST_CASE("a parameter that was replaced after the arena was made is refused", "
     CHECK(error_of([&] { optimizer.zero_grad(); }) == expected);
     CHECK(error_of([&] { optimizer.step(); }) == expected);
   }
+  Sequential model({std::make_shared<Linear>(2, 2), std::make_shared<Linear>(2, 2)});
+  ParameterArena arena(model, Device{});
+  model.parameter("1.weight") = model.parameter("0.weight");  // both are in the arena
+  CHECK(error_of([&] { arena.zero_grad(); }) ==
+        "parameter arena: another tensor was assigned to 1.weight after the arena was made, which would not "
+        "be trained: expected copy_from()");
 }
 
 TEST_CASE("a loss scale of 2^124 and a small clipping norm lose no digits", "[scaler]") {
@@ -162,6 +168,20 @@ TEST_CASE("a module that a model's arena would not contain, or that contains its
           "register_module: module '1' would not be trained, because the parameter arena was made before: "
           "expected every part of the model then");
     model.push_back(std::make_shared<ReLU>());  // it has no parameter
+    struct Shares : Module {
+      Shares(Tensor& inside, Tensor& outside)
+          : layer(register_module("layer", std::make_shared<Linear>(1, 1))) {
+        const ParameterArena own(*layer, Device{});
+        share_parameter("inside", inside);
+        share_parameter("outside", outside);
+      }
+      Tensor forward(const Tensor& x) override { return x; }
+      std::shared_ptr<Linear> layer;
+    };
+    Linear outside(1, 1);
+    CHECK(error_of([&] { Shares(model.parameter("0.weight"), outside.parameter("weight")); }) ==
+          "share_parameter: parameter 'outside' would not be trained, because the parameter arena was made "
+          "before: expected every part of the model then");
   }
   model.push_back(std::make_shared<Linear>(2, 1));
   const auto outer = std::make_shared<Sequential>(), inner = std::make_shared<Sequential>();

@@ -38,6 +38,12 @@ TEST_CASE("a loss that does not divide by its divisor is refused", "[train]") {
   CHECK_THROWS_WITH(Trainer(task, one_step()).train(),
                     refusal && ContainsSubstring("with the divisor 8 and"));
   CHECK_THROWS_WITH(Trainer(task, one_step()).evaluate(), refusal);
+  // A loss of 0 shows nothing: the next one is checked.
+  const Task zero_first = task_with([calls = 0](const Tensor& prediction, const Tensor& y, double) mutable {
+    return calls++ < 3 ? LossAndCorrect{scale(mse_loss(prediction, y), 0)}
+                       : LossAndCorrect{mse_loss(prediction, y)};
+  });
+  CHECK_THROWS_WITH(Trainer(zero_first, one_step()).train(), refusal);
 }
 
 TEST_CASE("the check of a loss changes neither its random numbers nor the weights", "[train]") {
