@@ -422,7 +422,9 @@ TEST_CASE("failures leave part of the time useful", "[planner]") {
   const ScalePlan plan = plan_scale(request);
   CHECK(point_at(plan, 1).interval > 500);
   REQUIRE(plan.notes.size() == 1);
-  CHECK_THAT(plan.notes[0], ContainsSubstring("from 8 ranks on failures are so frequent that the best time between two checkpoints, "));
+  CHECK_THAT(plan.notes[0],
+             ContainsSubstring(
+                 "from 8 ranks on failures are so frequent that the best time between two checkpoints, "));
 }
 
 TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
