@@ -189,7 +189,7 @@ CHANGES = [
     ("sequence parallelism: parts of a shard's gradients at their places among all", ARENA,
      "tiles.front().offset + tiles.front().gradient_shift", "tiles.front().offset"),
     ("sequence parallelism: gradients of divided parameters added up too", "nn/arena.cpp",
-     "entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)", "!has_grad(i)"),
+     "entries_[i].meta->shard != nullptr || !has_grad(i)", "!has_grad(i)"),
     ("ZeRO 3: each rank begins with its own values", UNITS, "comm_->broadcast(whole, 0).wait();", ""),
     ("ZeRO 3: the shard is the units' beginnings", UNITS, "slice.offset - arena_.buckets()[unit].offset", "0"),
     ("ZeRO 3: no 16-bit copies of the first values", UNITS, "cast(Stream::current", "if (false) cast(Stream::current"),
