@@ -33,7 +33,7 @@ int rank_or_0() {
 /// once, and the others after a delay, in which the launcher ends them because rank 0 has ended: mpirun does
 /// so after a second by default.
 void report_error(const char* error, const char* help = "") {
-  constexpr std::chrono::milliseconds kTimeForRank0{1500};
+  constexpr std::chrono::seconds kTimeForRank0{5};  // enough on a busy machine
   std::fflush(stdout);
   if (rank_or_0() > 0) std::this_thread::sleep_for(kTimeForRank0);
   std::fprintf(stderr, "error: %s%s\n", error, help);

@@ -307,8 +307,9 @@ expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
 expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
-# On a terminal the progress and the curve fit its width; without UTF-8 the curve is made of asterisks.
-COLUMNS=60 LC_ALL=C script -qec "'$bin/mnist' --device cpu --hidden 32 --max-steps 60" /dev/null </dev/null 2>&1 |
+# On a terminal the progress and the curve fit its width; without UTF-8 the curve is made of asterisks. (`script` may not read
+# what a program prints just before it ends.)
+COLUMNS=60 LC_ALL=C script -qec "'$bin/mnist' --device cpu --hidden 32 --max-steps 60; sleep 1" /dev/null </dev/null 2>&1 |
   sed 's/\x1b\[K//g' | tr '\r' '\n' | grep -aE '^(epoch .* step| +[0-9.]+ \|)' >shown
 expect "a curve of 10 lines" [ "$(grep -c '|' shown)" -eq 10 ]
 expect "its progress" grep -q '^epoch 1/3 ' shown

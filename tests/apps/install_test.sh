@@ -7,6 +7,7 @@ build_dir=$(cd "$1" && pwd)
 mpirun=("${@:2}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export OMPI_MCA_orte_tmpdir_base=$work # see tests/dist/app_test.sh
 
 fail() {
   echo "failed: $*" >&2

@@ -10,14 +10,14 @@ bin=$(realpath "$2")
 shift 2
 mpirun=("$@")
 RANDOM=${SEED:-$$}
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 1
 cp "$bin/regression" "$bin/gpt" "$work/" # under a unique path, by which their processes are found
 trap 'pkill -KILL -f "^$work/"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export OMPI_MCA_orte_tmpdir_base=$work # see app_test.sh
 
 ranks=4
-timeout=8 # of every operation of a disturbed run, in seconds; the other runs have the longer default
+timeout=20 # of every operation of a disturbed run, in seconds; the other runs have the longer default
 export OMP_NUM_THREADS=1
 regression="regression --epochs 4 --hidden 64,64,64 --batch-size 300"
 gpt="gpt train --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 40 --epochs 1 --warmup 5 --sample-tokens 0"
@@ -132,10 +132,10 @@ for ((run = 1; run <= runs; ++run)); do
     mv killed.safetensors "reference-$number.safetensors"
   fi
   read -ra now <<<"${ways[(number + (run - 1) / ${#modes[@]}) % 4]}" # each command is disturbed in each way, in turn
-  # Each time that training ends before it is disturbed, the next moment is earlier.
+  # Each time that training ends before it is disturbed, the next moment is earlier by a quarter.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.safetensors
-    if disturb "${now[@]}" $((lengths[$number] * (20 - late) / 20)); then break; fi
+    if disturb "${now[@]}" $((lengths[$number] * 3 ** late / 4 ** late)); then break; fi
   done
   [ $late -lt 20 ] || fail "ended 20 times before it could be disturbed"
   has_checkpoint=""

@@ -197,7 +197,7 @@ def run(command, folder, arguments, flags=""):
     """None, or what went wrong."""
     launcher = f'mpirun() {{ command {arguments.mpirun or "mpirun"} "$@"; }}'
     script = "\n".join([launcher, *command.definitions, f"{command.text} {flags}"])
-    environment = dict(os.environ, HOME=str(folder),
+    environment = dict(os.environ, HOME=str(folder), OMPI_MCA_orte_tmpdir_base=str(folder),  # see tests/dist/app_test.sh
                        PATH=f"{folder}/build/release/bin:{os.environ['PATH']}")
     limit = 3600 if arguments.all else LIMIT
     process = subprocess.Popen(["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment,

@@ -20,6 +20,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export OMPI_MCA_orte_tmpdir_base=$work # see tests/dist/app_test.sh
 # Commands are as a reader types them at the root of the repository.
 for name in release model; do mkdir -p "build/$name" && ln -s "$bin" "build/$name/bin"; done
 

@@ -61,10 +61,9 @@ TEST_CASE("the thread that waits longest for a core counts, even if another thre
   CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // new threads have it too
-  CoreWait wait;
   // Four threads share a core, so each runs for about a quarter of the time and waits for the rest. This
-  // thread sleeps.
-  std::barrier begun(4), computed(5), measured(5);
+  // thread sleeps, and may then use another core.
+  std::barrier begun(5), computed(5), measured(5);
   const auto compute = [&] {
     begun.arrive_and_wait();
     for (std::atomic<int> i = 0; i < 10'000'000; ++i) {
@@ -74,11 +73,13 @@ TEST_CASE("the thread that waits longest for a core counts, even if another thre
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(compute);
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+  CoreWait wait;
+  begun.arrive_and_wait();
   computed.arrive_and_wait();
   wait.pause();
   measured.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
-  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
   const std::optional<double> share = wait.share();
   if (!share) return;  // the system does not count it
   CHECK(*share > 0.6);
