@@ -505,6 +505,11 @@ def write_whole(path, text):
     os.replace(file.name, path)
 
 
+def build_of_torch(torch):
+    """PyTorch's compiler, libraries and instruction set; without its flags, which name folders of the machine that built it."""
+    return torch.__config__.show().split("  - Build settings:")[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", nargs="?", default="all", choices=[*WORK, "all"])
@@ -532,7 +537,7 @@ def main():
     timer = Timer(torch, options.device)
 
     print(f"{options.threads} threads; PyTorch {torch.__version__}; medians of {options.rounds} rounds")
-    settings = {"torch": torch.__version__, "torch_build": torch.__config__.show(),
+    settings = {"torch": torch.__version__, "torch_build": build_of_torch(torch),
                 "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(), "rounds": options.rounds}
     rows = []
     for work in WORK if options.work == "all" else [options.work]:
