@@ -120,6 +120,33 @@ ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int
   return comm;
 }
 
+/// The variable NCCL_COMM_ID while ranks connect: with it every rank's ncclGetUniqueId returns the id of a
+/// listener that rank 0 opens at that address. Unless the user has set it, it is removed afterwards: other
+/// communicators of the process have ids of their own.
+class SharedId {
+ public:
+  explicit SharedId(const RankEnvironment& env) {
+    if (const char* const given = std::getenv(kVariable)) {
+      check_address(kVariable, given);
+      return;
+    }
+    const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
+    // The ranks would wait for ever at a port of another process.
+    if (env.rank == 0) check_port_is_free(port);
+    setenv(kVariable, with_port(env.master_address, port).c_str(), /*overwrite=*/0);
+    own_ = true;
+  }
+  SharedId(const SharedId&) = delete;
+  SharedId& operator=(const SharedId&) = delete;
+  ~SharedId() {
+    if (own_) unsetenv(kVariable);
+  }
+
+ private:
+  static constexpr const char* kVariable = "NCCL_COMM_ID";
+  bool own_ = false;
+};
+
 std::shared_ptr<NcclMonitor> make_monitor(int rank, int size, Device device) {
   return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size), device);
 }
@@ -148,16 +175,7 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironmen
         "NCCL: {} does not give the address of rank 0: start the ranks with mpirun or "
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(env.launcher));
-  const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
-  // With this variable every rank's ncclGetUniqueId returns the id of a listener that rank 0 opens at that
-  // address.
-  if (const char* const given = std::getenv("NCCL_COMM_ID")) {
-    check_address("NCCL_COMM_ID", given);
-  } else {
-    // The ranks would wait for ever at a port of another process.
-    if (env.rank == 0) check_port_is_free(port);
-    setenv("NCCL_COMM_ID", with_port(env.master_address, port).c_str(), /*overwrite=*/0);
-  }
+  const SharedId shared(env);
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
   auto monitor = make_monitor(env.rank, env.world_size, device);

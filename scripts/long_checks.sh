@@ -14,8 +14,9 @@
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
 #              (tests/dist/change_parallel.py)
-#   meshes     gradients and steps on each mesh of 5 to 8 ranks against double precision (tests/dist/every_mesh_test.cpp);
-#              a small GPT and an MLP under each mesh of up to 8 ranks, against one rank (7,960 runs)
+#   meshes     the tests of ranks with all their steps, on 1 to 4 ranks; gradients and steps on each mesh of 5 to 8 ranks
+#              against double precision (tests/dist/every_mesh_test.cpp); a small GPT and an MLP under each mesh of up to
+#              8 ranks, against one rank (7,960 runs)
 #   sizes      1,000 models of random sizes and flags under random meshes, against one rank
 #   docs       the docs' commands in full, not shortened
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
@@ -28,7 +29,7 @@
 #
 # Needs the build of ./run_tests.sh. The exit status is 1 if a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,29s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,30s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -59,9 +60,11 @@ exact() {
 }
 parallel() { python3 tests/dist/change_parallel.py; }
 meshes() {
-  local ranks
-  for ranks in 5 6 7 8; do
-    OMP_NUM_THREADS=1 "${mpirun[@]}" -n $ranks $bin/dist_tests "[every_mesh]" || return
+  local ranks cases
+  for ranks in 1 2 3 4 5 6 7 8; do
+    cases=()
+    if [ $ranks -gt 4 ]; then cases=("[every_mesh]"); fi
+    RINGTAPE_LONG_TESTS=1 OMP_NUM_THREADS=1 "${mpirun[@]}" -n $ranks $bin/dist_tests "${cases[@]}" || return
   done
   python3 tests/long/meshes.py --bin $bin
 }

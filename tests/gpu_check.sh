@@ -55,7 +55,8 @@ row() { # NAME RESULT SECONDS NOTE
 skip() { row "$1" skipped 0 "$2"; } # NAME REASON
 
 # stage NAME SECONDS COMMAND...: runs the command for at most SECONDS (on the model five times that). Its output goes to
-# OUTDIR/NAME.txt, and the text that it writes to $work/note goes into the table. COMMAND is a function: it runs in a subshell with this script's variables.
+# OUTDIR/NAME.txt, whose end is shown if it fails, and the text that it writes to $work/note goes into the table. COMMAND is
+# a function: it runs in a subshell with this script's variables.
 stage() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2
@@ -76,6 +77,7 @@ stage() {
     failures=$((failures + 1))
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then echo "stopped at its limit of $limit s" >"$work/note"; fi
     row "$name" FAILED $((SECONDS - start)) "$(cat "$work/note")"
+    tail -n 60 "$out/$name.txt"
     return 1
   fi
 }

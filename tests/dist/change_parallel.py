@@ -462,7 +462,7 @@ def failure(build, tags, late_first=False):
     """The first test that fails, of those with these tags and then of the others, on 2 and 4 ranks, and on 2 whose results come
     late."""
     program = next(Path(build).rglob("dist_tests"))
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+    environment = dict(os.environ, RINGTAPE_LONG_TESTS="1", OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
                        OMPI_MCA_pml="ob1")
     for cases in [tags, "".join(f"[{tag}]~{tags}," for tag in TAGS if f"[{tag}]" != tags)] if tags else [ALL]:
         ways = [("2", ""), ("4", ""), ("2", ", late")]

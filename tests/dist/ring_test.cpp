@@ -19,6 +19,7 @@ TEST_CASE("ring_all_reduce: sums and means of any size, in segments of any size"
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (std::int64_t n : {0, 1, 2, 3, 4, 5, 12, 1000, 1001, 1003}) {
         for (std::int64_t segment_bytes : {1, 12, 100, 256 * 1024}) {
+          if (segment_bytes == 1 && n > 12) continue;  // a thousand segments show no more than 300
           for (int in_flight : {1, 2, 5}) {
             INFO(name << ", " << n << " " << name_of(dtype) << ", segments of " << segment_bytes << " bytes, "
                       << in_flight << " in flight");

@@ -1,8 +1,10 @@
+#include <nccl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "core/error.h"
@@ -13,19 +15,26 @@ using namespace ringtape;
 
 namespace {
 
-/// A TCP port of ::1 that no process listens at.
-int free_port() {
-  const int descriptor = socket(AF_INET6, SOCK_STREAM, 0);
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  socklen_t size = sizeof(address);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(bind(descriptor, generic, size) == 0);
-  REQUIRE(getsockname(descriptor, generic, &size) == 0);
-  close(descriptor);
-  return ntohs(address.sin6_port);
-}
+/// A socket that listens at a free TCP port of this machine.
+class Listener {
+ public:
+  Listener() : descriptor_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(bind(descriptor_, generic, size) == 0);
+    REQUIRE(listen(descriptor_, 1) == 0);
+    REQUIRE(getsockname(descriptor_, generic, &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Listener() { close(descriptor_); }
+  int port() const { return port_; }
+
+ private:
+  int descriptor_, port_;
+};
 
 /// A run of one rank that torchrun has started; NCCL's port is the one after torchrun's.
 RankEnvironment torchrun_at(const std::string& address, int nccl_port = 29501) {
@@ -39,13 +48,23 @@ RankEnvironment torchrun_at(const std::string& address, int nccl_port = 29501) {
 
 }  // namespace
 
-TEST_CASE("ranks of torchrun connect at an IPv6 address, in NCCL's form of it") {
+TEST_CASE(
+    "ranks of torchrun connect at an IPv6 address, in NCCL's form of it, at the port after torchrun's") {
   unsetenv("NCCL_COMM_ID");
-  const int port = free_port();
+  int port = 0;
+  {
+    const Listener listener;
+    port = listener.port();
+    CHECK_THROWS_WITH(NcclCommunicator::connect(torchrun_at("::1", port), {DeviceType::cuda, 0}, Seconds(60)),
+                      ContainsSubstring("port " + std::to_string(port)) && ContainsSubstring("in use"));
+  }
   const auto comm = NcclCommunicator::connect(torchrun_at("::1", port), {DeviceType::cuda, 0}, Seconds(60));
   CHECK(comm->size() == 1);
-  CHECK(std::string(std::getenv("NCCL_COMM_ID")) == "[::1]:" + std::to_string(port));
-  unsetenv("NCCL_COMM_ID");
+  // Other communicators of the process have ids of their own.
+  ncclUniqueId first, second;
+  REQUIRE(ncclGetUniqueId(&first) == ncclSuccess);
+  REQUIRE(ncclGetUniqueId(&second) == ncclSuccess);
+  CHECK(std::memcmp(&first, &second, sizeof first) != 0);
 }
 
 TEST_CASE("NCCL_COMM_ID with a bare IPv6 address is refused") {

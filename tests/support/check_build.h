@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdlib>
+
 namespace ringtape::test {
 
 /// A check build (RINGTAPE_CHECK) runs kernels about a hundred times slower. A test of size or accuracy,
@@ -17,9 +19,11 @@ constexpr bool kSlowKernels = true;
 constexpr bool kSlowKernels = false;
 #endif
 
-/// How often a test repeats something: `times`, and twice where kernels are slow.
-constexpr int repetitions(int times) {
-  return kSlowKernels ? 2 : times;
+/// How often a test repeats something: `times` if RINGTAPE_LONG_TESTS is set, as it is by
+/// scripts/long_checks.sh, otherwise a quarter of that; twice where kernels are slow.
+inline int repetitions(int times) {
+  if (kSlowKernels) return 2;
+  return std::getenv("RINGTAPE_LONG_TESTS") != nullptr ? times : (times + 3) / 4;
 }
 
 }  // namespace ringtape::test
