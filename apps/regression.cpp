@@ -8,7 +8,7 @@
 #include "data/csv.h"
 #include "data/regression.h"
 #include "data/sampler.h"
-#include "dist/rank_environment.h"
+#include "io/file.h"
 
 namespace {
 
@@ -59,18 +59,14 @@ void standardise(const Split& data) {
 }
 
 Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
-  const bool is_standard_input = file == "-";
-  check(!is_standard_input || detect_rank_environment(process_environment()).world_size == 1,
-        "--data -: standard input reaches only one rank, expected a file that all ranks can read");
+  check_ranks_can_read("--data", file);
   const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
-  const std::string name = file.empty()        ? "Friedman #1 (noise variance 1)"
-                           : is_standard_input ? "standard input"
-                                               : file;
+  const std::string name = file.empty() ? "Friedman #1 (noise variance 1)" : input_name(file);
   const Split data = split(table, name, seed);
   standardise(data);
   Task task = regression_task(name, std::make_shared<TensorDataset>(data.train),
                               std::make_shared<TensorDataset>(data.test));
-  if (!file.empty() && !is_standard_input) task.input_files = {file};
+  if (!file.empty() && file != "-") task.input_files = {file};
   mlp.set_model(task, table.all_features().size(1), 1);
   return task;
 }

@@ -23,6 +23,7 @@
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
 #include "dist/self_communicator.h"
+#include "dist/traffic.h"
 #include "nn/layers.h"
 #include "optim/accumulation.h"
 #include "optim/sgd.h"
@@ -251,7 +252,7 @@ void benchmark(const Options& options) {
   for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, comm));
   const SlowLink link = options.slow_link.value_or(SlowLink());
   const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
-  const double on_link = 2.0 * (comm->size() - 1) / comm->size() * bytes;
+  const double on_link = bytes_on_link(Operation::all_reduce, comm->size(), bytes);
   fmt::print("{} ranks, {}\n{} hidden layers of {}, {} samples a rank and step, median of {} steps\n",
              comm->size(), describe(comm->device()), options.layers, options.width, options.batch(),
              options.iterations);

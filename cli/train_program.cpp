@@ -24,6 +24,11 @@ std::string help_of(const TrainerOption& option) {
 
 }  // namespace
 
+void check_ranks_can_read(const std::string& flag, const std::string& file) {
+  check(file != "-" || detect_rank_environment(process_environment()).world_size == 1,
+        "{} -: standard input reaches only one rank, expected a file that all ranks can read", flag);
+}
+
 TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaults,
                            std::vector<Recipe> recipes)
     : options_(std::move(defaults)),

@@ -18,6 +18,10 @@ struct Recipe {
   std::vector<std::pair<std::string, std::string>> flags;
 };
 
+/// Throws Error that names `flag` if its file is "-" and the run has several ranks: standard input reaches
+/// only one of them.
+void check_ranks_can_read(const std::string& flag, const std::string& file);
+
 /// The command line of a training program: a flag for each option of the trainer, and --eval-only, --recipe
 /// (if there are recipes), --print-schedule, --show-launch, --show-mesh and --show-pipeline. The program adds
 /// its own flags and makes the task.

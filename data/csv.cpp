@@ -165,7 +165,7 @@ std::vector<std::uint8_t> unpacked(const std::vector<std::uint8_t>& gzip, const 
 }  // namespace
 
 TensorDataset read_csv(const std::filesystem::path& path) {
-  const std::string name = path == "-" ? "standard input" : path.string();
+  const std::string name = input_name(path);
   std::vector<std::uint8_t> bytes = read_file_or_standard_input(path);
   if (is_gzip(bytes)) bytes = unpacked(bytes, name);
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);

@@ -86,6 +86,10 @@ std::vector<std::uint8_t> read_file_or_standard_input(const std::filesystem::pat
   return bytes;
 }
 
+std::string input_name(const std::filesystem::path& path) {
+  return path == "-" ? "standard input" : path.string();
+}
+
 void flush_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   check(descriptor >= 0, "{}: cannot open the folder: {}", folder.string(), std::strerror(errno));

@@ -36,6 +36,8 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 
 /// The same; "-" is standard input, to its end.
 std::vector<std::uint8_t> read_file_or_standard_input(const std::filesystem::path& path);
+/// Its name for messages: "standard input" if it is "-".
+std::string input_name(const std::filesystem::path& path);
 
 /// Flushes a folder's entries to the disk: otherwise a file or folder just created there may be missing after
 /// a power cut.

@@ -75,7 +75,7 @@ void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesyst
 }
 
 std::string name_of_text(const std::string& file) {
-  return file.empty() ? "tinyshakespeare" : file == "-" ? "standard input" : file;
+  return file.empty() ? "tinyshakespeare" : input_name(file);
 }
 
 std::string read_text(const std::string& file) {

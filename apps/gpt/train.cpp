@@ -18,7 +18,6 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "data/sampler.h"
-#include "dist/rank_environment.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
 #include "nn/model_file.h"
@@ -104,8 +103,7 @@ struct TrainCommand {
   }
 
   Task make_task() {
-    check(text != "-" || detect_rank_environment(process_environment()).world_size == 1,
-          "--text -: standard input reaches only one rank, expected a file that all ranks can read");
+    check_ranks_can_read("--text", text);
     const std::string learned = read_text(text);
     if (folder.empty()) {
       loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
