@@ -293,22 +293,24 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
 
 namespace {
 
-OptionValue of_words(OptionValue value, std::vector<std::string> words) {
-  value.words = words;
-  return checked(std::move(value), [words = std::move(words)](const std::string& text) {
-    for (const std::string& piece : split(text, ',')) {
-      if (std::find(words.begin(), words.end(), piece) == words.end()) fail_unknown_word(piece, words);
-    }
-  });
+void check_word(const std::string& text, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), text) == words.end()) fail_unknown_word(text, words);
 }
 
 }  // namespace
 
 OptionValue word(std::string& value, std::vector<std::string> words) {
-  return of_words(option_value(value), std::move(words));
+  OptionValue one = option_value(value);
+  one.words = words;
+  return checked(std::move(one),
+                 [words = std::move(words)](const std::string& text) { check_word(text, words); });
 }
 OptionValue word(std::vector<std::string>& values, std::vector<std::string> words) {
-  return of_words(option_value(values), std::move(words));
+  OptionValue list = option_value(values);
+  list.words = words;
+  return checked(std::move(list), [words = std::move(words)](const std::string& text) {
+    for (const std::string& piece : split(text, ',')) check_word(piece, words);
+  });
 }
 
 }  // namespace ringtape

@@ -66,14 +66,14 @@ void Graph::launch() const {}
 
 #endif
 
-Replay::Replay(Device device, Work work, std::vector<GraphNode>* nodes)
+Replay::Replay(Device device, Function work, std::vector<GraphNode>* nodes)
     : Replay(
-          [device, nodes](const Work& captured) -> Work {
+          [device, nodes](const Function& captured) -> Function {
             return [graph = std::make_shared<Graph>(device, captured, nodes)] { graph->launch(); };
           },
           std::move(work)) {}
 
-Replay::Replay(Capture capture, Work work) : capture_(std::move(capture)), work_(std::move(work)) {}
+Replay::Replay(Capture capture, Function work) : capture_(std::move(capture)), work_(std::move(work)) {}
 
 void Replay::operator()() {
   if (!replay_) {

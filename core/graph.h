@@ -41,23 +41,23 @@ class Graph {
 /// keeps.
 class Replay {
  public:
-  using Work = std::function<void()>;
+  using Function = std::function<void()>;
   /// Captures work and returns the function that replays it.
-  using Capture = std::function<Work(const Work& work)>;
+  using Capture = std::function<Function(const Function& work)>;
 
   /// `nodes`, unless null, receives the graph's nodes at the capture; it must live until then.
-  Replay(Device device, Work work, std::vector<GraphNode>* nodes = nullptr);
+  Replay(Device device, Function work, std::vector<GraphNode>* nodes = nullptr);
   /// The same with another capture function, for tests.
-  Replay(Capture capture, Work work);
+  Replay(Capture capture, Function work);
 
   void operator()();
 
  private:
   Capture capture_;
-  Work work_;
+  Function work_;
   GraphMemoryPool memory_;
   bool has_run_ = false;
-  Work replay_;
+  Function replay_;
 };
 
 }  // namespace ringtape

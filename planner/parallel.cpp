@@ -75,7 +75,7 @@ std::vector<T> values_of(const std::optional<T>& fixed, std::vector<T> searched)
 
 std::vector<bool> sequence_of(const ParallelRequest& request, const MeshSizes& mesh) {
   if (mesh.tensor == 1 || !divides_tokens(request, mesh)) return {false};
-  return values_of(request.sequence, {false, true});
+  return values_of(request.sequence_parallel, {false, true});
 }
 
 /// The ways of a mesh and a ZeRO stage.
@@ -120,7 +120,7 @@ void check_request(const ParallelRequest& request) {
         counted(stages, "stage"), grouped(request.ranks, "rank"));
   check(!request.zero || (*request.zero >= 0 && *request.zero <= 3), "ZeRO has stages 0 to 3, found {}",
         request.zero.value_or(0));
-  check_flags_have_effect(request.tensor, request.sequence.value_or(false), request.pipeline,
+  check_flags_have_effect(request.tensor, request.sequence_parallel.value_or(false), request.pipeline,
                           request.chunks.value_or(1));
   check(request.reshard.value_or(true) || request.zero.value_or(3) == 3,
         "--no-reshard has no effect: expected --zero 3 with it, found --zero {}", request.zero.value_or(3));

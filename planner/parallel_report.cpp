@@ -12,7 +12,7 @@ std::string settings_text(const ParallelWay& way) {
   std::string text;
   const auto add = [&text](const std::string& setting) { text += (text.empty() ? "" : ", ") + setting; };
   if (!way.reshard) add("no reshard");
-  if (way.sequence) add("sequence");
+  if (way.sequence_parallel) add("sequence");
   if (way.recompute > 0) add(fmt::format("recompute {}", way.recompute));
   if (way.chunks > 1) add(fmt::format("{} chunks", way.chunks));
   return text;
@@ -90,7 +90,7 @@ Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
   const ParallelWay& way = plan.way;
   Json json = json_of(way.mesh, way.zero);
   json["reshard_after_forward"] = way.reshard;
-  json["sequence_parallel"] = way.sequence;
+  json["sequence_parallel"] = way.sequence_parallel;
   json["recompute"] = way.recompute;
   json["chunks"] = way.chunks;
   json["micro_batch"] = way.micro_batch;

@@ -41,7 +41,7 @@ GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& 
           .compute = request.compute,
           .part = {.tensor = way.mesh.tensor,
                    .tensor_rank = way.mesh.tensor - 1,
-                   .sequence = way.sequence,
+                   .sequence = way.sequence_parallel,
                    .context = way.mesh.context,
                    .stages = way.mesh.pipeline,
                    .stage = stage,
@@ -304,7 +304,7 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
     return fmt::format("sequences of {} have no {} equal chunks, the nearest length that has is {}",
                        counted(model.context, "token"), 2 * mesh.context,
                        nearest_multiple(model.context, 2 * mesh.context));
-  if (mesh.tensor > 1 && request.sequence.value_or(false) && !divides_tokens(request, mesh))
+  if (mesh.tensor > 1 && request.sequence_parallel.value_or(false) && !divides_tokens(request, mesh))
     return fmt::format("{} tensor ranks do not divide {}", mesh.tensor,
                        counted(model.context / mesh.context, "token"));
   if (mesh.pipeline > 1 && numbers_of_chunks(request, mesh.pipeline).empty()) {

@@ -35,7 +35,7 @@ struct ParallelRequest {
   std::optional<int> zero;
   /// Fixed values of ParallelWay: for ways with several tensor ranks, with several stages, with ZeRO stage 3,
   /// and for all ways.
-  std::optional<bool> sequence;
+  std::optional<bool> sequence_parallel;
   std::optional<std::int64_t> chunks;
   std::optional<bool> reshard;
   std::optional<std::int64_t> recompute;
@@ -45,8 +45,8 @@ struct ParallelRequest {
 struct ParallelWay {
   MeshSizes mesh;
   int zero = 0;
-  bool reshard = true;             ///< ArenaSharding::reshard_after_forward
-  bool sequence = false;           ///< sequence parallelism
+  bool reshard = true;  ///< ArenaSharding::reshard_after_forward
+  bool sequence_parallel = false;
   std::int64_t recompute = 0;      ///< blocks in a segment; 0: none
   std::int64_t chunks = 1;         ///< parts of the model on each stage
   std::int64_t micro_batch = 1;    ///< samples

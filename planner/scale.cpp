@@ -132,9 +132,10 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
         request.mesh->way.mesh.pipeline, nearest_multiple(ranks, of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
-  check_flags_have_effect(mesh.way.mesh.tensor, mesh.way.sequence, mesh.way.mesh.pipeline, mesh.way.chunks);
+  check_flags_have_effect(mesh.way.mesh.tensor, mesh.way.sequence_parallel, mesh.way.mesh.pipeline,
+                          mesh.way.chunks);
   const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
-  check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,
+  check(!mesh.way.sequence_parallel || sequence % (context * mesh.way.mesh.tensor) == 0,
         "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
         counted(sequence / context, "token"));
   check(has_blocks(mesh.request, mesh.way.mesh.pipeline, mesh.way.chunks),

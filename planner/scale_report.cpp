@@ -56,8 +56,9 @@ std::string mesh_text(const ScaleMesh& mesh) {
   const ParallelWay& way = mesh.way;
   return fmt::format(
       "model:     {} parameters on {} tensor{}{} x {} pipeline ranks{}{}; gradients",
-      grouped(parameter_count(mesh.request.model)), way.mesh.tensor, way.sequence ? " and sequence" : "",
-      mesh.context_text(), way.mesh.pipeline, way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
+      grouped(parameter_count(mesh.request.model)), way.mesh.tensor,
+      way.sequence_parallel ? " and sequence" : "", mesh.context_text(), way.mesh.pipeline,
+      way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
       way.recompute > 0 ? fmt::format(", recomputed by {}", grouped(way.recompute, "block")) : "");
 }
 

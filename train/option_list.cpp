@@ -638,7 +638,7 @@ std::vector<TrainerOption> record_options(TrainerOptions& all) {
       {
           .name = "save-graph",
           .group = group,
-          .value = file_value(see.save_graph),
+          .value = format_file_value(see.save_graph, {".json"}),
           .help = "write the launches of --print-graph to this file as JSON, for benchmarks/sass graph",
           .effect = Effect::output,
           .needs = {"--graph", [&all] { return all.graph; }},

@@ -133,7 +133,7 @@ struct ObservationOptions {
   std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
   std::string save_graph;     ///< .json file for the nodes of the CUDA graph of a step
   std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
-  std::string report;         ///< .html file for a page about the run
+  std::string report;         ///< .html file for a page about the run, or .json file for its data
 };
 
 /// All options of a Trainer.

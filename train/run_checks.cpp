@@ -121,16 +121,16 @@ void Trainer::Run::check_memory() const {
   if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
   const std::size_t needed = bytes.total();
   const std::size_t there = memory_capacity(device_);
+  const std::string model = task_.model_name.empty() ? "the model" : "model " + task_.model_name;
   const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
   if (needed > there) {
-    throw OutOfMemoryError(fmt::format(
-        "out of memory on {}: model {} would take about {} for parameters, gradients, optimizer and "
-        "activations, and there are {}",
-        to_string(device_), task_.model_name, text(needed), text(there)));
+    throw OutOfMemoryError(
+        fmt::format("out of memory on {}: {} would take about {} for parameters, gradients, optimizer and "
+                    "activations, and there are {}",
+                    to_string(device_), model, text(needed), text(there)));
   }
   if (needed < kLarge) return;
-  console_.print("making model {}, which needs about {} of {}\n", task_.model_name, text(needed),
-                 text(there));
+  console_.print("making {}, which needs about {} of {}\n", model, text(needed), text(there));
   std::fflush(stdout);
 }
 

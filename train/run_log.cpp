@@ -87,8 +87,10 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
   recent_loss_ += weight * (record.loss - recent_loss_);
   recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
-  const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
-  recent_accuracy_ += weight * (share - recent_accuracy_);
+  if (record.targets > 0) {
+    const double accuracy = static_cast<double>(record.correct) / static_cast<double>(record.targets);
+    recent_accuracy_ += weight * (accuracy - recent_accuracy_);
+  }
   Json line{{"step", record.step}, {"epoch", record.epoch},         {"loss", record.loss},
             {"lr", record.rate},   {"grad_norm", record.grad_norm}, {"samples_per_s", samples_per_second}};
   if (throughput_.units_per_sample != 1) {

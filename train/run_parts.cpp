@@ -26,13 +26,6 @@ namespace {
 /// The number of samples that the loader prefetches: fewer batches if they are large, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
-Task complete(Task task) {
-  check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
-        "trainer: the task needs make_model, loss, train and test, found one of them empty");
-  check_divisor_once(task);
-  return task;
-}
-
 std::shared_ptr<Stages> stages_of(const DistributionOptions& options, int stage) {
   return std::make_shared<Stages>(
       PipelinePlace{.stage = stage, .stages = options.pipeline_parallel, .chunks = options.pipeline_chunks});
@@ -92,7 +85,7 @@ std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
 }  // namespace
 
 Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
-    : task_(complete(std::move(task))),
+    : task_(std::move(task)),
       options_(std::move(options)),
       mesh_(std::move(mesh)),
       comm_(mesh_.world()),
@@ -152,7 +145,7 @@ std::string Trainer::Run::pipeline_text_of_one_rank(Task task, const TrainerOpti
   check_batch(options, 1, true);
   const auto layers = std::make_shared<LayerFactory>();
   layers->set_stages(stages_of(options.distribution, 0));
-  make_model(complete(std::move(task)), layers);
+  make_model(checked_task(std::move(task)), layers);
   return draw_pipeline(options, options.data.batch_size);
 }
 

@@ -73,13 +73,16 @@ bool check_divides(const LossFunction& loss, const Tensor& prediction, const Ten
 
 }  // namespace
 
-void check_divisor_once(Task& task) {
-  if (has_own_loss(task)) return;
+Task checked_task(Task task) {
+  check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
+        "trainer: the task needs make_model, loss, train and test, found one of them empty");
+  if (has_own_loss(task)) return task;
   task.loss = [given = task.loss, is_checked = false](Tensor prediction, const Tensor& targets,
                                                       double divisor) mutable {
     if (!is_checked) is_checked = check_divides(given, prediction, targets, divisor);
     return given(std::move(prediction), targets, divisor);
   };
+  return task;
 }
 
 Task classification_task(std::string name, std::shared_ptr<const Dataset> train,

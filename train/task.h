@@ -89,9 +89,10 @@ struct Task {
   std::map<std::string, std::string> execution_settings;
 };
 
-/// Makes the first call of a task's own loss compute it without a gradient by two divisors, and throw Error
-/// unless they divide it. Leaves the losses of the functions below as they are.
-void check_divisor_once(Task& task);
+/// The task as a run uses it. The first call of a task's own loss computes it without a gradient by two
+/// divisors, and throws Error unless they divide it; the losses of the functions below are not checked.
+/// Throws Error for a task without a model, a loss or data.
+Task checked_task(Task task);
 
 /// A classification task: targets are i32 or i64 [N] in [0, C), the model's output is logits [N, C], the loss
 /// is cross-entropy, and correct predictions are counted.

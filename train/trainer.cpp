@@ -52,6 +52,7 @@ std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptio
 
 Trainer::Trainer(Task task, TrainerOptions options) {
   check_options(options);
+  task = checked_task(std::move(task));
   std::shared_ptr<Communicator> comm = connect_ranks(task, options);
   const MeshSizes sizes = mesh_of(comm->size(), mesh_sizes(options.distribution));
   run_ = std::make_unique<Run>(std::move(task), std::move(options), Mesh(std::move(comm), sizes));

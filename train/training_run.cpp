@@ -190,9 +190,13 @@ void Trainer::Run::run_step(Training& training) {
     arena_->gather_values();
     verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step), pipeline_.get(), &*arena_);
   }
-  training.log.add(
-      {.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples, .bytes_sent = bytes_sent},
-      result);
+  training.log.add({.step = at.step,
+                    .epoch = step.epoch,
+                    .rate = rate,
+                    .samples = samples,
+                    .targets = result.targets,
+                    .bytes_sent = bytes_sent},
+                   result);
   span.reset();
   training.recorded.end_step();
   step.loss = result.loss;

@@ -112,6 +112,7 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 
 UpdateResult Update::compute(const std::vector<Shape>& features, const Inputs& inputs) {
   UpdateResult result;
+  result.targets = window_.targets();
   zero_gradients();
   if (pipeline_ != nullptr) {
     run_in_stages(features, inputs, result);

@@ -24,11 +24,12 @@
 
 namespace ringtape {
 
-/// The results of an update: f32 scalars on the device.
+/// The results of an update; the tensors are f32 scalars on the device.
 struct UpdateResult {
   Tensor loss;
-  Tensor correct;    ///< correct predictions; undefined unless Task::counts_correct
-  Tensor grad_norm;  ///< undefined if it was not measured
+  Tensor correct;            ///< correct predictions; undefined unless Task::counts_correct
+  Tensor grad_norm;          ///< undefined if it was not measured
+  std::int64_t targets = 0;  ///< non-ignored targets, over which the loss is a mean
 };
 
 /// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,

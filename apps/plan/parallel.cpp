@@ -69,7 +69,8 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
   app.option("--micro-batch", between(request.micro_batch, 1, kMaxSize), "samples in a forward pass")
       .no_default();
-  app.option("--sequence-parallel", named_option_value(request.sequence, {{"yes", true}, {"no", false}}),
+  app.option("--sequence-parallel",
+             named_option_value(request.sequence_parallel, {{"yes", true}, {"no", false}}),
              "tensor ranks divide the tokens too; --sequence-parallel no: they do not")
       .value_may_be_left_out("yes");
   app.option("--pipeline-chunks", between(request.chunks, 1, 100),

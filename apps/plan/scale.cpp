@@ -181,7 +181,7 @@ ScaleMesh mesh_of(const Options& options, const TransformerOptions& model) {
                    .context = static_cast<int>(options.context.value_or(1)),
                    .pipeline = static_cast<int>(options.pipeline.value_or(1))};
   mesh.way.chunks = options.chunks;
-  mesh.way.sequence = options.sequence_parallel;
+  mesh.way.sequence_parallel = options.sequence_parallel;
   mesh.way.recompute = options.recompute;
   return mesh;
 }

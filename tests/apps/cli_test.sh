@@ -115,6 +115,10 @@ refuse "TF32" mnist --device cpu --tf32
 refuse "gradients overflowed" mnist --dtype f16 --optimizer sgd --lr 1e5 --epochs 1
 refuse "--recompute" mnist --recompute=-1
 refuse "--recipe" mnist --recipe lamb-1
+# One word is expected, not a list.
+refuse "found 'lamb-8192,lamb-8192'" mnist --recipe lamb-8192,lamb-8192
+refuse "found 'bytes,gpt2'" gpt train --tokenizer bytes,gpt2
+refuse "found 'gpt2,llama'" plan parallel --architecture gpt2,llama
 refuse "expected a number of steps or auto, found '-1'" mnist --warmup=-1
 refuse "--warmup 938 is not shorter" mnist --epochs 1 --warmup 938
 refuse "found 'nan'" mnist --schedule polynomial --power nan

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the programs of examples/ and checks their accuracy.
+# Runs the programs of examples/ and checks their accuracy and lengths.
 #   tests/apps/examples_test.sh BIN_DIR [MPIRUN...]
 set -euo pipefail
 examples=$(cd "$1" && pwd)/example
@@ -16,6 +16,12 @@ accuracies_above() {
     match($0, /test accuracy [0-9.]+%/) { found = 1; if (substr($0, RSTART + 14) + 0 < least) low = 1 }
     END { exit !found || low }' || fail "expected a test accuracy of $1% or more: $2"
 }
+
+# A reader sees them whole.
+for each in xor:70 mnist:70 mnist_ddp:80; do
+  lines=$(wc -l <"$(dirname "$0")/../../examples/${each%:*}.cpp")
+  [ "$lines" -le "${each#*:}" ] || fail "examples/${each%:*}.cpp has $lines lines, expected at most ${each#*:}"
+done
 
 # The four outputs for 0 0, 0 1, 1 0 and 1 1, rounded, are 0 1 1 0.
 output=$("${examples}_xor")

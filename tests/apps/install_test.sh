@@ -28,6 +28,8 @@ done
 cmake -G Ninja -S "$source_dir/tests/apps/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$work/build"
 "$work/build/consumer"
+lines=$(wc -l <"$source_dir/tests/apps/consumer/train.cpp")
+[ "$lines" -le 30 ] || fail "the program on the trainer has $lines lines, expected at most 30"
 # Its threads spin no longer than those of the programs (tests/simt/openmp_start_test.sh).
 spins() { env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$@" 2>&1 | grep GOMP_SPINCOUNT || true; }
 expected=$(spins "$work/prefix/bin/mnist" --help)

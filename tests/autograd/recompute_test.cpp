@@ -439,7 +439,7 @@ TEST_CASE("an exception in either run of a segment leaves all tapes clean", "[re
   CHECK(take_gradient(w) == expected);
 }
 
-TEST_CASE("a checkpoint without inputs to run on is an error", "[recompute]") {
+TEST_CASE("a recomputed segment without inputs to run on is an error", "[recompute]") {
   CHECK_THROWS_WITH(recompute([](const Tensor& x) { return x; }, Tensor()),
                     ContainsSubstring("an input is undefined"));
   CHECK_THROWS_WITH(recompute([](const Tensor&) { return Tensor(); }, tensor_of({1}, {1})),

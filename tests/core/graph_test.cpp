@@ -84,7 +84,7 @@ TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[g
 TEST_CASE("repeated work runs first, is captured next, and is replayed from then on", "[graph]") {
   std::vector<std::string> calls;
   Replay replay(
-      [&](const Replay::Work& work) -> Replay::Work {
+      [&](const Replay::Function& work) -> Replay::Function {
         const CaptureScope capture;
         calls.push_back("capture");
         work();
@@ -103,7 +103,7 @@ TEST_CASE("repeated work runs first, is captured next, and is replayed from then
   CHECK(calls.back() == "launch");
 
   int runs = 0;
-  Replay failing([](const Replay::Work& work) -> Replay::Work { return (work(), work); },
+  Replay failing([](const Replay::Function& work) -> Replay::Function { return (work(), work); },
                  [&] { check(++runs < 2, "item() in the middle"); });
   failing();
   CHECK_THROWS_WITH(failing(), "item() in the middle");
@@ -150,14 +150,14 @@ std::vector<double> train(Device device, const Replay::Capture& capture) {
   return result;
 }
 
-Replay::Work run_again(const Replay::Work& work) {
+Replay::Function run_again(const Replay::Function& work) {
   return work;
 }
 
 TEST_CASE("an update can be captured: it waits for nothing and allocates no new memory", "[graph]") {
   int captures = 0;
   // On the CPU captured work runs at once, so the following launch does nothing.
-  const std::vector<double> checked = train(Device{}, [&](const Replay::Work& work) -> Replay::Work {
+  const std::vector<double> checked = train(Device{}, [&](const Replay::Function& work) -> Replay::Function {
     const CaptureScope scope;
     work();
     ++captures;
@@ -171,7 +171,7 @@ TEST_CASE("an update can be captured: it waits for nothing and allocates no new 
 
 GPU_TEST_CASE("an update replayed as a graph gives the bits of the eager one", "[graph]") {
   const Device device = Device::parse("cuda");
-  const auto as_graph = [&](const Replay::Work& work) -> Replay::Work {
+  const auto as_graph = [&](const Replay::Function& work) -> Replay::Function {
     return [graph = std::make_shared<Graph>(device, work)] { graph->launch(); };
   };
   CHECK(train(device, as_graph) == train(device, run_again));

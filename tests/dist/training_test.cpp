@@ -103,6 +103,7 @@ std::shared_ptr<Module> gpt(const std::shared_ptr<LayerFactory>& layers) {
 
 struct Results {
   double loss, correct, test_loss, test_accuracy;
+  std::int64_t targets;
 };
 
 /// One update on all samples, divided among the data ranks, and the evaluation after it.
@@ -138,7 +139,7 @@ Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = m
   // Read before anything else makes the streams wait for each other.
   const double loss = result.loss.item(), correct = result.correct.defined() ? result.correct.item() : 0;
   const EvaluationResult test = evaluate(task, *model, DType::f32, 5, mesh, pipeline.get());
-  return {loss, correct, test.loss, task.counts_correct ? test.accuracy : 0};
+  return {loss, correct, test.loss, task.counts_correct ? test.accuracy : 0, result.targets};
 }
 
 Mesh one_rank(Device device) {
@@ -148,8 +149,18 @@ Mesh one_rank(Device device) {
 void check_same(const Results& found, const Results& expected) {
   CHECK_THAT(found.loss, Catch::Matchers::WithinRel(expected.loss, 1e-5));
   CHECK(found.correct == expected.correct);
+  CHECK(found.targets == expected.targets);
   CHECK_THAT(found.test_loss, Catch::Matchers::WithinRel(expected.test_loss, 1e-5));
   CHECK(found.test_accuracy == expected.test_accuracy);
+}
+
+TEST_CASE("training: a task without data is refused before the ranks compare theirs", "[dist][train]") {
+  for (const auto remove : {&Task::train, &Task::test}) {
+    Task task = classes();
+    task.make_model = [] { return make_mlp({4, kClasses}); };
+    task.*remove = nullptr;
+    CHECK_THROWS_WITH(Trainer(task, {}), ContainsSubstring("found one of them empty"));
+  }
 }
 
 TEST_CASE("training: an update and an evaluation give every rank the results of one process",

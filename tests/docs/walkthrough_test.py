@@ -1,6 +1,6 @@
 """Applies CONTRIBUTING.md's steps for a new operation and a new optimizer to a copy of the tree, and tests the result.
 
-    tests/docs/walkthrough_test.py BUILD_DIR
+    tests/docs/walkthrough_test.py BUILD_DIR [MPIRUN [ARGUMENTS...]]
 
 A block of code is a new file after <!-- new: path -->; after <!-- insert: path after "text" --> it goes below the only
 line of that file that contains the text. The copy's build takes the objects of BUILD_DIR, which has to be up to
@@ -20,7 +20,7 @@ from removal import ROOT, copy_tree  # noqa: E402
 
 BLOCK = re.compile(r'^<!-- (?:new: (?P<new>\S+)|insert: (?P<into>\S+) after "(?P<text>[^\n]*)") -->\n```cpp\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
-BUILD = None  # set by main
+BUILD, MPIRUN = None, []  # set by main
 
 
 def insert_after(text, anchor, code):
@@ -113,7 +113,7 @@ class WalkThroughs(unittest.TestCase):
         with (cls.copy.source / "tests/analysis/kernels_test.cpp").open("a") as file:
             file.write("\n")
         cls.copy.configure()
-        cls.copy.make("ringtape_tests", "mnist", "ringtape_analysis_tests", "lens")
+        cls.copy.make("ringtape_tests", "dist_tests", "mnist", "ringtape_analysis_tests", "lens")
 
     @classmethod
     def tearDownClass(cls):
@@ -150,6 +150,12 @@ class WalkThroughs(unittest.TestCase):
         self.assertIn("Lion agrees", self.copy.program("ringtape_tests", "Lion*", "-s"))
         self.copy.program("ringtape_tests", "[optim],[resume],[mixed]")
 
+    def test_zero_takes_the_steps_of_the_optimizer(self):
+        if not MPIRUN:
+            self.skipTest("no MPI was found")
+        tests = self.copy.build / "bin/dist_tests"
+        self.assertIn(", lion, ", self.copy.run(*MPIRUN, "-n", "2", tests, "ZeRO: training gives the weights*", "-s"))
+
     def test_the_optimizer_trains(self):
         shown = self.copy.program("mnist", "--device", "cpu", "--optimizer", "lion", "--max-steps", "300")
         self.assertIn("lion at 0.0003", shown)
@@ -179,7 +185,7 @@ class Blocks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "CMakeCache.txt").exists():
-        sys.exit("usage: walkthrough_test.py BUILD_DIR, a folder that CMake has configured")
-    BUILD = Path(sys.argv.pop()).resolve()
-    unittest.main()
+    if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "CMakeCache.txt").exists():
+        sys.exit("usage: walkthrough_test.py BUILD_DIR [MPIRUN [ARGUMENTS...]]; BUILD_DIR: a folder that CMake has configured")
+    BUILD, MPIRUN = Path(sys.argv[1]).resolve(), sys.argv[2:]
+    unittest.main(argv=sys.argv[:1])

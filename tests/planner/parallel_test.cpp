@@ -77,7 +77,7 @@ TEST_CASE("plan parallel: tensor ranks add the time of their all-reduces", "[pla
   const double gather = collective_time(
       request.cluster, {.kind = Collective::all_gather, .ranks = 4, .bytes = 4.0 * 12 * 1024});
   const double least = 3 * 64 * forward_of_sample(request) / 4 + 32 * (34 * reduce + gather);
-  REQUIRE_FALSE(plan.way.sequence);
+  REQUIRE_FALSE(plan.way.sequence_parallel);
   CHECK(plan.step == Approx(least));
   CHECK(plan.bytes_sent > 0);
 }
@@ -279,13 +279,13 @@ TEST_CASE("plan parallel: settings that are given are not searched", "[planner][
     fix(fixed);
     return plan_parallel(fixed);
   };
-  CHECK(ways_with([](ParallelRequest& r) { r.sequence = true; }).ways == all / 2);
+  CHECK(ways_with([](ParallelRequest& r) { r.sequence_parallel = true; }).ways == all / 2);
   CHECK(ways_with([](ParallelRequest& r) { r.chunks = 2; }).ways == all / 3);
   CHECK(ways_with([](ParallelRequest& r) { r.reshard = false; }).ways == all / 2);
   CHECK(ways_with([](ParallelRequest& r) { r.recompute = 3; }).ways == all / 2);
   for (const bool on : {false, true}) {
     const ParallelPlans plans = ways_with([on](ParallelRequest& r) {
-      r.sequence = r.reshard = on;
+      r.sequence_parallel = r.reshard = on;
       r.chunks = on ? 2 : 1;
       r.recompute = on ? 3 : 0;
     });
@@ -293,7 +293,7 @@ TEST_CASE("plan parallel: settings that are given are not searched", "[planner][
     const ParallelWay way{.mesh = {.tensor = 2, .context = 2, .data = 2, .pipeline = 2},
                           .zero = 3,
                           .reshard = on,
-                          .sequence = on,
+                          .sequence_parallel = on,
                           .recompute = on ? 3 : 0,
                           .chunks = on ? 2 : 1,
                           .micro_batch = 4,
@@ -302,8 +302,9 @@ TEST_CASE("plan parallel: settings that are given are not searched", "[planner][
     CHECK(plans.plans.front().bytes == expected.bytes);
     CHECK(plans.plans.front().bytes_sent == expected.bytes_sent);
     const ParallelWay& found = plans.plans.front().way;
-    CHECK(std::tuple(found.sequence, found.reshard, found.chunks, found.recompute, found.micro_batches) ==
-          std::tuple(way.sequence, way.reshard, way.chunks, way.recompute, way.micro_batches));
+    CHECK(std::tuple(found.sequence_parallel, found.reshard, found.chunks, found.recompute,
+                     found.micro_batches) ==
+          std::tuple(way.sequence_parallel, way.reshard, way.chunks, way.recompute, way.micro_batches));
   }
 }
 
@@ -432,8 +433,11 @@ TEST_CASE("plan parallel refuses invalid requests", "[planner][parallel]") {
   refuses([](ParallelRequest& r) { r.model.heads = 12; }, "12 heads do not divide the width of 1024");
   refuses([](ParallelRequest& r) { r.model.kv_heads = 2, r.tensor = 4; },
           "4 tensor ranks do not divide 2 heads of keys and values");
-  refuses([](ParallelRequest& r) { r.model.context = 514, r.context = 1, r.tensor = 4, r.sequence = true; },
-          "4 tensor ranks do not divide 514 tokens");
+  refuses(
+      [](ParallelRequest& r) {
+        r.model.context = 514, r.context = 1, r.tensor = 4, r.sequence_parallel = true;
+      },
+      "4 tensor ranks do not divide 514 tokens");
   refuses([](ParallelRequest& r) { r.pipeline = 4, r.chunks = 3; },
           "a model of 8 layers cannot be divided into 4 stages of 3 chunks");
   refuses([](ParallelRequest& r) { r.recompute = 9; }, "at most the 8 that there are");

@@ -346,7 +346,7 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
     r.ranks = {3};
   });
   refused("2 tensor ranks do not divide a sequence of 511 tokens", [](ScaleRequest& r) {
-    r.mesh->way.sequence = true;
+    r.mesh->way.sequence_parallel = true;
     r.mesh->request.model.context = 511;
   });
   refused(

@@ -18,8 +18,14 @@ using namespace report;
 using Catch::Matchers::StartsWith;
 
 StepRecord step(std::int64_t number, double loss) {
-  return {
-      .step = number, .epoch = 1, .rate = 0.001, .samples = 64, .loss = loss, .grad_norm = 2, .correct = 16};
+  return {.step = number,
+          .epoch = 1,
+          .rate = 0.001,
+          .samples = 64,
+          .targets = 64,
+          .loss = loss,
+          .grad_norm = 2,
+          .correct = 16};
 }
 
 RunReport whole() {
@@ -219,6 +225,15 @@ TEST_CASE("a task without correct predictions has no curve of accuracy", "[repor
   CHECK(captions() == "Loss, Learning rate, Gradient norm, ");
   for (StepRecord& record : report.curves.steps) record.grad_norm = NAN;
   CHECK(captions() == "Loss, Learning rate, ");
+}
+
+TEST_CASE("the training accuracy is per target, of which a sample may have several", "[report]") {
+  RunReport of_one = whole(), of_two = whole();
+  for (StepRecord& record : of_two.curves.steps) record.samples = record.targets / 2;
+  const Json expected = curves_of(of_one), found = curves_of(of_two);
+  const Json &accuracy = expected.at("charts").as_array()[1], &own = found.at("charts").as_array()[1];
+  CHECK(accuracy.at("caption").as_string() == "Accuracy");
+  CHECK(own.at("svg").as_string() == accuracy.at("svg").as_string());
 }
 
 TEST_CASE("curves say so if a point is the mean of several steps", "[report]") {

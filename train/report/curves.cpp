@@ -45,8 +45,8 @@ Json chart(const char* caption, const std::string& y_name, bool from_zero,
 }
 
 double percent_correct(const StepRecord& step) {
-  if (step.correct < 0) return std::nan("");
-  return 100.0 * static_cast<double>(step.correct) / static_cast<double>(step.samples);
+  if (step.correct < 0 || step.targets == 0) return std::nan("");
+  return 100.0 * static_cast<double>(step.correct) / static_cast<double>(step.targets);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ struct StepRecord {
   std::int64_t epoch;
   double rate;  ///< the learning rate
   std::int64_t samples;
-  double bytes_sent = 0;  ///< from this rank to others in the update (MeshTraffic)
+  std::int64_t targets = 0;  ///< non-ignored targets of the samples
+  double bytes_sent = 0;     ///< from this rank to others in the update (MeshTraffic)
   double loss = 0;
   double grad_norm = 0;      ///< NaN if it was not measured
   std::int64_t correct = 0;  ///< correct predictions in the batch; negative if not counted
@@ -30,7 +31,7 @@ struct EvaluationPoint {
 /// The curves of a run.
 struct RunCurves {
   /// For steps before a resume only the loss is known: learning rate, gradient norm and throughput are NaN,
-  /// the number of correct predictions is negative, and epoch and samples are 0.
+  /// the number of correct predictions is negative, and epoch, samples and targets are 0.
   std::vector<StepRecord> steps;
   std::vector<EvaluationPoint> evaluations;
 };
