@@ -1,8 +1,8 @@
 #pragma once
 
-/// All of Ringtape's public interface but what is shipped, in libraries of its own: MNIST (data/mnist.h,
-/// ringtape::ringtape_mnist), tinyshakespeare and GPT-2's merges (text/tinyshakespeare.h, text/gpt2.h,
-/// ringtape::ringtape_text).
+/// Ringtape's public interface, except for the data that comes with it, which has libraries of its own: MNIST
+/// (data/mnist.h, ringtape::ringtape_mnist), tinyshakespeare and GPT-2's merges (text/tinyshakespeare.h,
+/// text/gpt2.h, ringtape::ringtape_text).
 #include "autograd/creation.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"

@@ -138,7 +138,7 @@ Tensor run(Norm norm, const Tensor& weight, const Tensor& bias) {
   return y;
 }
 
-/// Two nodes of the tape, as their gradients are those of add() and of the norm; one kernel.
+/// One kernel, two nodes of the tape: the gradients are those of add() and of the norm.
 AddNorm run_with_residual(Norm norm, const Tensor& residual, const Tensor& weight, const Tensor& bias) {
   const Tensor x = norm.x;
   check_same(norm.operation, x, residual);

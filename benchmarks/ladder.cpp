@@ -59,8 +59,7 @@ void measure(Setting setting) {
   Results results("ladder " + setting.ladder, device, setting.json);
   const ladders::Trial trial = ladders::make_trial(setting.ladder, setting.size, device);
   const int rungs = static_cast<int>(trial.rungs.size());
-  check(setting.rung >= 0 && setting.rung <= rungs, "ladder {} has no rung {}: expected 1 to {}",
-        setting.ladder, setting.rung, rungs);
+  ladders::check_rung(setting.ladder, trial, setting.rung);
 
   results.setting("limit", trial.limit_name);
   if (trial.vendor) results.setting("vendor", trial.vendor_name);

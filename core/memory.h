@@ -36,7 +36,7 @@ struct BytesByCategory {
   std::size_t operator[](MemoryCategory category) const { return bytes[static_cast<std::size_t>(category)]; }
   std::size_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}); }
   bool operator==(const BytesByCategory&) const = default;
-  /// The bytes without those of `part`, which has at most as many of each category.
+  /// The bytes of each category minus the bytes of `part`, which has at most as many in each.
   BytesByCategory operator-(const BytesByCategory& part) const {
     BytesByCategory rest;
     for (std::size_t i = 0; i < kMemoryCategories; ++i) rest.bytes[i] = bytes[i] - part.bytes[i];

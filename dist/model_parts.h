@@ -29,8 +29,8 @@ std::vector<NamedTensor> gather_wholes(Module& model, const std::vector<NamedTen
 void scatter_wholes(Module& model, const std::vector<NamedTensor>& wholes,
                     const std::vector<NamedTensor>& parts, Communicator& comm);
 
-/// For ParameterArena::set_division(): what the arena of a model that the ranks of `comm` divide needs for
-/// norms, and with `sequence` parallelism for gradients.
+/// For ParameterArena::set_division(): the communication over `comm`, whose ranks divide the model, that its
+/// arena needs for norms, and with `sequence` parallelism for gradients.
 ModelDivision division_over(const std::shared_ptr<Communicator>& comm, bool sequence = false);
 
 }  // namespace ringtape

@@ -150,13 +150,13 @@ std::size_t staging_bytes(std::int64_t classes) {
   return static_cast<std::size_t>(classes) * sizeof(T) + 16;
 }
 
-/// Shared memory in bytes: the most that a block of the fused kernel may use for its row, and what a
-/// multiprocessor has.
+/// Shared memory in bytes: the maximum for the row of a block of the fused kernel, and the total of a
+/// multiprocessor.
 struct SharedMemory {
   std::size_t of_row, of_multiprocessor;
 };
 
-/// Shared memory per block besides the row: what the kernel needs for reductions, and what CUDA reserves.
+/// Shared memory per block besides the row: for the kernel's reductions, and reserved by CUDA.
 constexpr std::size_t kForReductions = 2048, kOfSystem = 1024;
 
 SharedMemory shared_memory(const Stream& stream) {

@@ -112,12 +112,12 @@ std::int64_t recomputed_blocks(const GptMemoryProblem& problem);
 /// pipeline stage has the memory of its blocks, with activations for each micro-batch in flight.
 ///
 /// ZeRO shards optimizer state, gradients and values as in estimate_arena() (nn/memory_estimate.h). In
-/// addition to the shard, stage 3 has at the peak the gathered units: at most those that are in no block, and
-/// those of two blocks, one being computed and one being gathered (with recomputation those of one block more
-/// than a segment has; in a stage of several chunks, units of one chunk; without reshard_after_forward all);
-/// and the gradients of the units that backward has begun: in the last block those of one block, in the block
-/// before it those of two, and on the stage with the output layer those of the unit that is in no block.
-/// Stage 2 has at most two neighbouring buckets and the bucket of tied weights.
+/// addition to the shard, stage 3 has at the peak the gathered units: at most the units outside of the blocks
+/// and two blocks, one being computed and one being gathered (with recomputation one block more than a
+/// segment has; in a stage of several chunks, only units of one chunk; without reshard_after_forward all
+/// units); and the gradients of the units that backward has begun: of one block while it is in the last
+/// block, of two while it is in the block before, and on the stage with the output layer of the unit outside
+/// of the blocks. Stage 2 has at most two neighbouring buckets and the bucket of tied weights.
 ///
 /// A pipeline stage after the first keeps, for each chunk, the gradient that it sent last, in an update of
 /// several micro-batches. The schedule is 1F1B, with several chunks interleaved.

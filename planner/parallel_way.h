@@ -72,7 +72,7 @@ struct ParallelPlan {
 
 /// By how many micro-batches a pipeline's step is longer than one stage's work: (p - 1) / v for m >= p
 /// micro-batches (Narayanan et al., "Efficient large-scale language model training on GPU clusters using
-/// Megatron-LM", 2021, section 2.2). With fewer micro-batches, all those of a chunk have passed a stage
+/// Megatron-LM", 2021, section 2.2). With fewer, all micro-batches have passed a stage in one chunk
 /// before the first of them comes back for the next chunk: then the step is p + (m - 1) / v micro-batches
 /// long.
 double bubble_in_micro_batches(const ParallelWay& way);

@@ -53,7 +53,7 @@ void print_row(const std::string& name, const std::vector<KernelReport>& reports
 void show_ladder(const std::string& ladder, int rung, int size) {
   const ladders::Trial trial = ladders::make_trial(ladder, size, {});
   const int rungs = static_cast<int>(trial.rungs.size());
-  check(rung >= 0 && rung <= rungs, "ladder {} has no rung {}: expected 1 to {}", ladder, rung, rungs);
+  ladders::check_rung(ladder, trial, rung);
   const auto name_of = [&](int each) { return fmt::format("{} {}", each, trial.rungs[each - 1].name); };
   if (rung > 0) {
     const Watched watched = analyse(trial, rung);

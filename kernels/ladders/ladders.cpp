@@ -59,4 +59,9 @@ Trial make_trial(const std::string& name, int size, Device device) {
   return trial;
 }
 
+void check_rung(const std::string& name, const Trial& trial, int rung) {
+  const int rungs = static_cast<int>(trial.rungs.size());
+  check(rung >= 0 && rung <= rungs, "ladder {} has no rung {}: expected 1 to {}", name, rung, rungs);
+}
+
 }  // namespace ringtape::ladders

@@ -26,4 +26,7 @@ void check_size(const std::string& ladder, int size);
 /// unknown name or an unsupported size.
 Trial make_trial(const std::string& name, int size, Device device);
 
+/// Throws Error unless the ladder `name` has this rung, counted from 1, or `rung` is 0, for all rungs.
+void check_rung(const std::string& name, const Trial& trial, int rung);
+
 }  // namespace ringtape::ladders

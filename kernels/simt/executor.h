@@ -68,8 +68,8 @@ using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
 std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
 std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation location);
 
-/// For models that hold what a thread has in flight in an array of `most`: throws Error where `count` fill
-/// it.
+/// For models that keep a thread's operations in flight in an array of `most` elements: throws Error if
+/// `count` operations fill it.
 void check_in_flight(int count, int most, const char* what);
 
 /// Reports to an Observer how many asynchronous copies (kernels/common/async_copy.h) of this thread are in
