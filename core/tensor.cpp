@@ -36,9 +36,8 @@ double to_double(const void* address, DType dtype, std::int64_t index) {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t offset)
     : storage_(std::move(storage)), shape_(shape), offset_(offset), dtype_(dtype) {
-  const std::size_t end =
-      (static_cast<std::size_t>(offset) + static_cast<std::size_t>(elements())) * size_of(dtype);
-  check(storage_ != nullptr && offset >= 0 && end <= storage_->bytes,
+  const auto room = static_cast<std::int64_t>(storage_ != nullptr ? storage_->bytes / size_of(dtype) : 0);
+  check(storage_ != nullptr && offset >= 0 && elements() <= room && offset <= room - elements(),
         "tensor {}{} at offset {} does not fit its storage", name_of(dtype), to_string(shape), offset);
 }
 
@@ -68,7 +67,8 @@ void Tensor::expect_dtype(DType dtype) const {
 
 Tensor Tensor::alias(Shape shape, std::int64_t offset_elements) const {
   check(defined(), "alias: a view of an undefined tensor was requested");
-  check(offset_elements >= 0 && offset_elements + shape.elements() <= elements(),
+  check(offset_elements >= 0 && shape.elements() <= elements() &&
+            offset_elements <= elements() - shape.elements(),
         "alias: {} at offset {} is outside of {}", to_string(shape), offset_elements, describe(*this));
   return {storage_, shape, dtype_, offset_ + offset_elements};
 }

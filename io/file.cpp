@@ -65,6 +65,15 @@ void InputFile::read_at(std::uint64_t offset, void* to, std::size_t bytes) const
   }
 }
 
+bool are_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error_a, error_b, missing;
+  const std::filesystem::path first =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
+  const std::filesystem::path second =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
+  return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
+}
+
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
   const InputFile file(path);
   std::vector<std::uint8_t> bytes(file.size());

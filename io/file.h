@@ -31,6 +31,10 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
+/// Whether two names refer to the same file, which need not exist: "a.html", "./a.html" and a symbolic or
+/// hard link to it do.
+bool are_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
 /// All bytes of a regular file.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 

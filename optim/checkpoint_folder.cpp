@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kPrefix = "step-", kLock = "lock";
 
 std::string json_name(std::int64_t step) {
   return fmt::format("{}{:012}.json", kPrefix, step);
@@ -59,7 +59,7 @@ bool contains(const std::vector<std::int64_t>& steps, std::int64_t step) {
 }
 
 int lock_folder(const fs::path& folder) {
-  const fs::path path = folder / "lock";
+  const fs::path path = folder / kLock;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   check(file >= 0, "{}: cannot write checkpoints there: {}", folder.string(), std::strerror(errno));
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
@@ -70,6 +70,10 @@ int lock_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool CheckpointFolder::has_own_name(const std::string& name) {
+  return name == kLock || step_in(name).has_value();
+}
 
 CheckpointFolder::CheckpointFolder(const fs::path& folder, int keep) : folder_(folder), keep_(keep) {
   check(keep >= 1, "checkpoints: found {} to keep, expected at least 1", keep);

@@ -21,6 +21,9 @@ class OldCheckpointError : public Error {
 /// (flock on the file `lock`, released when the process ends) excludes other processes.
 class CheckpointFolder {
  public:
+  /// Whether a file in the folder may be one of its own: `lock`, or a checkpoint's.
+  static bool has_own_name(const std::string& name);
+
   /// Creates the folder if it does not exist (its parent must exist). `keep` is the number of checkpoints to
   /// keep. Throws Error if the folder cannot be written or another process uses it, and for a `keep` below 1.
   CheckpointFolder(const std::filesystem::path& folder, int keep);

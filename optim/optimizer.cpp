@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/creation.h"
 #include "core/error.h"
@@ -36,6 +37,8 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
 
 void Optimizer::set_learning_rate(double value) {
   check_not_negative("learning rate", value);
+  check(value <= std::numeric_limits<float>::max(), "learning rate: expected at most 3.4e38, found {}",
+        value);
   if (value == learning_rate_) return;
   learning_rate_ = value;
   fill(Stream::current(arena_.device()), DType::f32, learning_rate_on_device_.raw(), std::int64_t{1}, value);

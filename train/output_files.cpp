@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/file.h"
+#include "optim/checkpoint_folder.h"
 #include "profile/tape_picture.h"
 
 namespace ringtape {
@@ -23,21 +24,16 @@ struct NamedPath {
   Use use;
 };
 
-/// Whether two names refer to the same file: "a.html", "./a.html" and a symbolic or hard link to it do.
-bool are_same(const std::string& a, const std::string& b) {
-  std::error_code error_a, error_b;
-  const std::filesystem::path first =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
-  const std::filesystem::path second =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
-  std::error_code missing;
-  return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
-}
-
 /// The only pair that may be the same file: --load and --save, as weights are read before they are written.
 bool is_trained_in_place(const NamedPath& a, const NamedPath& b) {
   const std::string_view first = a.flag, second = b.flag;
   return (first == "--load" && second == "--save") || (first == "--save" && second == "--load");
+}
+
+/// Whether a file would stand among those of the checkpoint folder.
+bool is_checkpoint_file(const std::filesystem::path& file, const std::string& folder) {
+  return !folder.empty() && CheckpointFolder::has_own_name(file.filename().string()) &&
+         are_same_file(std::filesystem::absolute(file).parent_path(), folder);
 }
 
 }  // namespace
@@ -60,9 +56,15 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
     for (std::size_t j = 0; j < i; ++j) {
       const NamedPath &a = paths[j], &b = paths[i];
       if (a.path.empty() || b.path.empty() || (a.use == Use::read && b.use == Use::read)) continue;
-      check(is_trained_in_place(a, b) || !are_same(a.path, b.path),
+      check(is_trained_in_place(a, b) || !are_same_file(a.path, b.path),
             "{} and {} both name '{}': expected different paths", a.flag, b.flag, b.path);
     }
+  }
+  for (const NamedPath& output : paths) {
+    if (output.use == Use::read || output.path.empty()) continue;
+    check(!is_checkpoint_file(output.path, options.checkpoint.folder),
+          "{}: found '{}', expected another name than those of the files of --checkpoint", output.flag,
+          output.path);
   }
   if (!writes) return;
   for (const auto& [flag, file, use] : paths) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "autograd/tape.h"
@@ -21,9 +22,13 @@ Task task_of(std::string name, std::shared_ptr<const Dataset> train, std::shared
   return task;
 }
 
+/// Every sample's target counts, so none may be ignored.
+constexpr std::int64_t kNoTarget = std::numeric_limits<std::int64_t>::min();
+
 LossAndCorrect classification_loss(Tensor logits, const Tensor& targets, double divisor) {
-  return cross_entropy_and_correct(std::move(logits), targets,
-                                   {.reduction = Reduction::sum, .divisor = divisor});
+  return cross_entropy_and_correct(
+      std::move(logits), targets,
+      {.reduction = Reduction::sum, .ignore_index = kNoTarget, .divisor = divisor});
 }
 
 LossAndCorrect regression_loss(Tensor prediction, const Tensor& targets, double divisor) {
@@ -51,6 +56,12 @@ bool has_own_loss(const Task& task) {
          (*loss == classification_loss || *loss == regression_loss || *loss == language_model_loss);
 }
 
+/// Throws Error unless this is a value of a task's loss.
+void check_is_scalar(const Tensor& result, const char* name) {
+  check(result.defined() && result.elements() == 1, "{}: expected a scalar, found {}", name,
+        result.defined() ? describe(result) : "an undefined tensor");
+}
+
 /// Throws Error unless twice the divisor halves the loss. False for a loss that cannot show it: 0 or not
 /// finite. Leaves no trace on the tape or in the random numbers.
 bool check_divides(const LossFunction& loss, const Tensor& prediction, const Tensor& targets,
@@ -59,7 +70,9 @@ bool check_divides(const LossFunction& loss, const Tensor& prediction, const Ten
   const Generator random = default_generator();
   const auto loss_by = [&](double by) {
     default_generator() = random;
-    return static_cast<double>(loss(prediction, targets, by).loss.item());
+    const Tensor result = loss(prediction, targets, by).loss;
+    check_is_scalar(result, "Task::loss");
+    return static_cast<double>(result.item());
   };
   const double once = loss_by(divisor), twice = loss_by(2 * divisor);
   default_generator() = random;
@@ -74,13 +87,20 @@ bool check_divides(const LossFunction& loss, const Tensor& prediction, const Ten
 }  // namespace
 
 Task checked_task(Task task) {
-  check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
-        "trainer: the task needs make_model, loss, train and test, found one of them empty");
+  const char* const missing = !task.make_model && !task.make_model_with ? "make_model"
+                              : !task.loss                              ? "loss"
+                              : !task.train                             ? "train"
+                              : !task.test                              ? "test"
+                                                                        : nullptr;
+  check(missing == nullptr, "trainer: the task needs make_model, loss, train and test, found no {}",
+        missing == nullptr ? "" : missing);
   if (has_own_loss(task)) return task;
-  task.loss = [given = task.loss, is_checked = false](Tensor prediction, const Tensor& targets,
-                                                      double divisor) mutable {
+  task.loss = [given = task.loss, counts_correct = task.counts_correct, is_checked = false](
+                  Tensor prediction, const Tensor& targets, double divisor) mutable {
     if (!is_checked) is_checked = check_divides(given, prediction, targets, divisor);
-    return given(std::move(prediction), targets, divisor);
+    LossAndCorrect result = given(std::move(prediction), targets, divisor);
+    if (counts_correct) check_is_scalar(result.correct, "the correct predictions of Task::loss");
+    return result;
   };
   return task;
 }

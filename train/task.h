@@ -94,8 +94,8 @@ struct Task {
 /// Throws Error for a task without a model, a loss or data.
 Task checked_task(Task task);
 
-/// A classification task: targets are i32 or i64 [N] in [0, C), the model's output is logits [N, C], the loss
-/// is cross-entropy, and correct predictions are counted.
+/// A classification task: targets are i32 or i64 [N] in [0, C), none is ignored, the model's output is logits
+/// [N, C], the loss is cross-entropy, and correct predictions are counted.
 Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test);
 

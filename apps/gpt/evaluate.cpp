@@ -53,6 +53,7 @@ struct EvaluateCommand {
                  .item();
     }
     check_indices(on);
+    check(std::isfinite(sum), "the loss of {} on {} is not finite: found {}", model, name_of_text(file), sum);
     const auto targets = static_cast<double>(tokens.size() - 1);
     fmt::print("loss {:.4f}, perplexity {:.3f} over {}\n", sum / targets, std::exp(sum / targets),
                counted(tokens.size() - 1, "token"));

@@ -178,6 +178,10 @@ struct TrainCommand {
       return bytes;
     };
     if (!text.empty() && text != "-") task.input_files = {text};
+    if (!folder.empty()) {
+      for (const auto& entry : std::filesystem::directory_iterator(folder))
+        task.input_files.push_back(entry.path().string());
+    }
     if (!save_model.empty()) {
       task.check_outputs = [this] { check_save_text_model(shape, save_model); };
     }

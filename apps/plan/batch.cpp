@@ -95,6 +95,8 @@ void plan(const Options& options) {
   }
   const BatchPlan plan = plan_batch(request);
   const std::optional<RunCost> cost = cost_of(options, plan);
+  check_different("--config", options.config, "--json", options.json);
+  check_different("--output", options.output, "--json", options.json);
   const std::string completed = config ? config->complete(plan) : "";
   if (!options.output.empty()) save_text(options.output, completed);
   print_plan(batch_text(plan, cost) + (config ? "\n" + completed : ""), batch_json(plan, cost), options.json);

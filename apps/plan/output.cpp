@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "core/error.h"
 #include "io/file.h"
 
 namespace ringtape::planner {
+
+void check_different(const std::string& flag, const std::string& file, const std::string& other_flag,
+                     const std::string& other_file) {
+  check(file.empty() || other_file.empty() || !are_same_file(file, other_file),
+        "{} and {} both name '{}': expected different paths", flag, other_flag, other_file);
+}
 
 void add_json_flag(CommandLine& app, std::string& file) {
   app.option("--json", file_or_dash_value(file),

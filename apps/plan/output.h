@@ -8,6 +8,10 @@
 /// The output of the commands of `plan`.
 namespace ringtape::planner {
 
+/// Throws Error if both flags name the same file.
+void check_different(const std::string& flag, const std::string& file, const std::string& other_flag,
+                     const std::string& other_file);
+
 /// Adds --json FILE, which sets `file`.
 void add_json_flag(CommandLine& app, std::string& file);
 

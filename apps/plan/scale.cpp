@@ -216,6 +216,7 @@ void plan(const Options& options) {
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
 
   const ScalePlan plan = plan_scale(request);
+  check_different("--svg", options.svg, "--json", options.json);
   if (!options.svg.empty()) save_text(options.svg, scale_svg(plan));
   print_plan(scale_text(request, plan), scale_json(request, plan), options.json);
 }

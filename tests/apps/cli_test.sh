@@ -179,6 +179,11 @@ refuse "the data and --timeline both name 'my.json'" regression --data my.json -
 refuse "the data and --timeline both name './my.json'" regression --data my.json --timeline ./my.json
 refuse "the data and --timeline both name 'link.json'" regression --data my.json --timeline link.json
 refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
+for each in "--save step-000000000003.safetensors" "--report step-000000000003.json" "--metrics lock"; do
+  flag=${each% *} file=kept/${each#* }
+  refuse "$flag: found '$file', expected another name than those of the files of --checkpoint" mnist --max-steps 3 \
+    --checkpoint kept "$flag" "$file"
+done
 refuse "--checkpoint and --report both name 'k.json'" mnist --max-steps 1 --checkpoint k.json --report k.json
 expect "the data keep their 50 lines" [ "$(wc -l <my.json)" -eq 50 ]
 rm my.json link.json
@@ -502,6 +507,8 @@ cp "$work/out" shown
 expect "a cap of 8" grep -q '"accumulation": 8,$' shown
 printf '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}' >ds.json
 refuse "add --ranks" plan batch --config ds.json
+refuse "--config and --json both name 'ds.json'" plan batch --config ds.json --ranks 8 --json ds.json
+refuse "--output and --json both name 'o.json'" plan batch --config ds.json --ranks 8 --output o.json --json o.json
 refuse "a contradiction" plan batch --config ds.json --ranks 5 --output completed.json
 refuse "missing/ds.json" plan batch --config ds.json --ranks 8 --output missing/ds.json
 accept plan batch --config ds.json --ranks 8 --output completed.json
@@ -1063,6 +1070,8 @@ losses() { grep -oE '"loss":[^,]*' "$1"; }
 expect "gpt train: a text through a pipe" cmp <(losses file.jsonl) <(losses piped.jsonl)
 expect "gpt tokenize: a text through a pipe" cmp <("$bin/gpt" tokenize --text - <piece.txt) <("$bin/gpt" tokenize --text piece.txt)
 refuse "standard input: is empty, expected a text" gpt evaluate --model model --text -
+refuse "the data and --metrics both name 'model/config.json'" gpt train --model model --metrics model/config.json
+refuse "the data and --save both name 'model/model.safetensors'" gpt train --model model --save model/model.safetensors
 rm piece.txt ./*.jsonl
 refuse "--bias: the architecture llama has none, expected gpt2" gpt train --architecture llama --bias
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "autograd/ops.h"
@@ -73,6 +74,10 @@ TEST_CASE("a tensor is a handle: copies see the same elements", "[core]") {
   row.data<float>()[0] = 40;
   CHECK(a.to_doubles()[3] == 40);
   CHECK(row.alias({1}, 2).item() == 6);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_WITH(row.alias({2}, kMost), ContainsSubstring("is outside of"));
+  CHECK_THROWS_WITH(Tensor(a.storage(), {2}, DType::f32, kMost),
+                    ContainsSubstring("does not fit its storage"));
   CHECK(a.alias({3, 2}).shape() == Shape{3, 2});
   CHECK_THROWS_WITH(a.alias({4}, 3), ContainsSubstring("[4] at offset 3 is outside of f32[2, 3] on cpu"));
   CHECK_THROWS_AS(a.alias({1}, -1), Error);

@@ -159,7 +159,7 @@ TEST_CASE("training: a task without data is refused before the ranks compare the
     Task task = classes();
     task.make_model = [] { return make_mlp({4, kClasses}); };
     task.*remove = nullptr;
-    CHECK_THROWS_WITH(Trainer(task, {}), ContainsSubstring("found one of them empty"));
+    CHECK_THROWS_WITH(Trainer(task, {}), ContainsSubstring("train and test, found no "));
   }
 }
 

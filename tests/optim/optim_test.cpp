@@ -31,6 +31,7 @@ TEST_CASE("optimizers refuse invalid settings by name", "[optim]") {
     CHECK_THROWS_WITH(SGD(arena, {.momentum = bad}), ContainsSubstring("momentum"));
   }
   CHECK_THROWS_WITH(SGD(arena, {.learning_rate = -0.5}), ContainsSubstring("found -0.5"));
+  CHECK_THROWS_WITH(SGD(arena, {.learning_rate = 1e39}), ContainsSubstring("at most 3.4e38, found 1e+39"));
   CHECK_THROWS_WITH(SGD(arena, {.momentum = 0.9, .dampening = 0.5, .nesterov = true}),
                     ContainsSubstring("Nesterov"));
   CHECK_THROWS_WITH(SGD(arena, {.nesterov = true}), ContainsSubstring("Nesterov"));

@@ -322,7 +322,7 @@ TEST_CASE("a task that lacks a part is refused", "[train]") {
            [](Task& t) { t.loss = nullptr; }, [](Task& t) { t.make_model = nullptr; }}) {
     Task task = play(20);
     remove(task);
-    CHECK_THROWS_WITH(Trainer(task, options), ContainsSubstring("found one of them empty"));
+    CHECK_THROWS_WITH(Trainer(task, options), ContainsSubstring("train and test, found no "));
   }
   Task task = play(20);
   task.order = [](std::uint64_t) { return nullptr; };

@@ -46,6 +46,31 @@ TEST_CASE("a loss that does not divide by its divisor is refused", "[train]") {
   CHECK_THROWS_WITH(Trainer(zero_first, one_step()).train(), refusal);
 }
 
+TEST_CASE("a loss, and the number of correct predictions, must be scalars", "[train]") {
+  const auto refuses = [](const LossFunction& loss, bool counts_correct, const std::string& text) {
+    Task task = task_with(loss);
+    task.counts_correct = counts_correct;
+    CHECK_THROWS_WITH(Trainer(task, one_step()).train(), ContainsSubstring(text));
+  };
+  refuses([](const Tensor& prediction, const Tensor&, double) { return LossAndCorrect{prediction}; }, false,
+          "Task::loss: expected a scalar, found f32[4, 1]");
+  refuses([](const Tensor&, const Tensor&, double) { return LossAndCorrect{Tensor()}; }, false,
+          "Task::loss: expected a scalar, found an undefined tensor");
+  refuses([](const Tensor& prediction, const Tensor& y,
+             double divisor) { return LossAndCorrect{mse_loss(prediction, y, Reduction::sum, divisor)}; },
+          true, "the correct predictions of Task::loss: expected a scalar, found an undefined tensor");
+}
+
+TEST_CASE("a classification task has no ignored targets", "[train]") {
+  manual_seed(1);
+  const auto data = std::make_shared<TensorDataset>(
+      randn({8, 3}), from_vector(std::vector<std::int64_t>{0, 1, 0, 1, -100, 1, 0, 1}, {8}));
+  Task task = classification_task("", data, data);
+  task.make_model = [] { return make_mlp({3, 2}); };
+  CHECK_THROWS_WITH(Trainer(task, one_step()).evaluate(),
+                    ContainsSubstring("the target of row 4 is outside"));
+}
+
 TEST_CASE("the check of a loss changes neither its random numbers nor the weights", "[train]") {
   const auto weights_after = [](const Task& task) {
     Trainer trainer(task, one_step());
