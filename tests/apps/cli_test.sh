@@ -313,7 +313,7 @@ expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one s
 expect "64 samples as 24 + 24 + 16" grep -qE '^linear_relu +2 .* 0 +24x784 32x784 32$' shown
 expect "the remaining 16" grep -qE '^linear_relu +1 .* 0 +16x784 32x784 32$' shown
 expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
-expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
+expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+%(, communication [0-9.]+%)? of a step' shown # the latter if a core was lost between two phases
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
 # On a terminal the progress and the curve fit its width; without UTF-8 the curve is made of asterisks. (`script` may not read
@@ -572,6 +572,7 @@ cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
 refuse "which model? Expected --parameters or --layers" plan scale
+refuse "--svg and --json both name './a.svg'" "${scale[@]}" --svg a.svg --json ./a.svg
 layers=(plan scale --layers 4 --width 256 --heads 4 --context 128 --vocabulary 1000 --ranks "1,8")
 accept "${layers[@]}"
 cp "$work/out" "$work/text"
