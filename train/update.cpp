@@ -176,7 +176,8 @@ void Update::run_in_stages(const std::vector<Shape>& features, const Inputs& inp
 /// Ends the window: averages the gradients that no backward has reduced, sums the gradients of tied weights
 /// and of sequence parallelism, and reduces loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
-  const SpanScope phase(SpanKind::phase, "all-reduce");
+  std::optional<SpanScope> phase;  // one rank communicates with none
+  if (ranks_.ranks() > 1) phase.emplace(SpanKind::phase, "all-reduce");
   parallel_.finish();
   if (pipeline_ != nullptr) pipeline_->sum_tied_gradients(&arena_);
   arena_.sum_parts_of_gradients();

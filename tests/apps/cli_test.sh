@@ -313,7 +313,8 @@ expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one s
 expect "64 samples as 24 + 24 + 16" grep -qE '^linear_relu +2 .* 0 +24x784 32x784 32$' shown
 expect "the remaining 16" grep -qE '^linear_relu +1 .* 0 +16x784 32x784 32$' shown
 expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
-expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+%(, communication [0-9.]+%)? of a step' shown # the latter if a core was lost between two phases
+expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
+expect "no communication of one rank" bash -c '! grep -qE "^all-reduce +[0-9]" shown'
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
 # On a terminal the progress and the curve fit its width; without UTF-8 the curve is made of asterisks. (`script` may not read
