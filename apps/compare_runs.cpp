@@ -78,7 +78,9 @@ struct Counts {
 
   std::string text() const {
     const std::string others =
-        left_out == 0 ? "" : fmt::format(", {} of other shapes or batches left out", left_out);
+        left_out == 0
+            ? ""
+            : fmt::format(", {} left out: not in both runs, or of other shapes or batches", left_out);
     return counted(compared, "tensor") + " compared" + others;
   }
 };
@@ -91,11 +93,15 @@ Place place_of(const ValueRow& row) {
 
 /// Whether the operations of a step had the same shapes in both runs. If accumulation or several ranks
 /// divided the batch differently, only parameters can be compared.
-bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::map<Place, const ValueRow*>& rows_b) {
-  return step_a.size() == rows_b.size() && std::all_of(step_a.begin(), step_a.end(), [&](const ValueRow& a) {
-           const auto b = rows_b.find(place_of(a));
-           return b != rows_b.end() && b->second->shape == a.shape;
-         });
+bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::vector<ValueRow>& step_b) {
+  std::map<Place, Shape> of_a, of_b;
+  for (const ValueRow& row : step_a) {
+    if (row.micro_batch >= 0) of_a.emplace(place_of(row), row.shape);
+  }
+  for (const ValueRow& row : step_b) {
+    if (row.micro_batch >= 0) of_b.emplace(place_of(row), row.shape);
+  }
+  return of_a == of_b;
 }
 
 /// A text about the first difference in a step; empty if there is none.
@@ -103,7 +109,9 @@ std::string first_difference(const std::vector<ValueRow>& step_a, const std::vec
                              double tolerance, Counts& counts) {
   std::map<Place, const ValueRow*> rows_b;
   for (const ValueRow& row : step_b) rows_b[place_of(row)] = &row;
-  const bool compares_operations = have_equal_batches(step_a, rows_b);
+  const bool compares_operations = have_equal_batches(step_a, step_b);
+  const auto is_in_b = [&](const ValueRow& row) { return rows_b.count(place_of(row)) > 0; };
+  counts.left_out += std::ssize(step_b) - std::count_if(step_a.begin(), step_a.end(), is_in_b);
   for (const ValueRow& a : step_a) {
     const auto found = rows_b.find(place_of(a));
     if (found != rows_b.end() && found->second->operation != a.operation) {

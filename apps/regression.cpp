@@ -2,8 +2,10 @@
 #include <cmath>
 
 #include "apps/mlp.h"
+#include "autograd/ops.h"
 #include "cli/train_program.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "data/csv.h"
 #include "data/regression.h"
@@ -20,21 +22,21 @@ struct Split {
   TensorDataset train, test;
 };
 
-/// Takes a random fifth of the rows as the test set. Throws Error for fewer than 5 rows.
+/// Takes a random fifth of the rows, f64, as the test set. Throws Error for fewer than 5 rows.
 Split split(const TensorDataset& table, const std::string& name, std::uint64_t seed) {
   const std::int64_t rows = table.size();
   check(rows >= 5, "{}: has {}, expected at least 5, as a fifth is the test set", name, counted(rows, "row"));
   const std::vector<std::int64_t> order = RandomSampler(rows, seed).order(0);
   const std::int64_t columns = table.all_features().size(1);
-  Tensor features = empty({rows, columns});
-  Tensor targets = empty({rows, 1});
+  Tensor features = empty({rows, columns}, DType::f64);
+  Tensor targets = empty({rows, 1}, DType::f64);
   table.read(order, features.raw(), targets.raw());
   const TensorDataset shuffled(features, targets);
   const std::int64_t test_rows = rows / 5;
   return {shuffled.slice(test_rows, rows - test_rows), shuffled.slice(0, test_rows)};
 }
 
-/// Shifts and scales every feature to mean 0 and variance 1 over the training rows; a constant feature
+/// Shifts and scales every feature, f64, to mean 0 and variance 1 over the training rows; a constant feature
 /// becomes 0.
 void standardise(const Split& data) {
   const Tensor& train = data.train.all_features();
@@ -42,30 +44,38 @@ void standardise(const Split& data) {
   const std::int64_t columns = train.size(1);
   for (std::int64_t column = 0; column < columns; ++column) {
     double sum = 0, squares = 0;
-    for (std::int64_t i = column; i < train.elements(); i += columns) sum += train.data<float>()[i];
+    for (std::int64_t i = column; i < train.elements(); i += columns) sum += train.data<double>()[i];
     const auto rows = static_cast<double>(train.size(0));
     const double mean = sum / rows;
     for (std::int64_t i = column; i < train.elements(); i += columns) {
-      squares += (train.data<float>()[i] - mean) * (train.data<float>()[i] - mean);
+      squares += (train.data<double>()[i] - mean) * (train.data<double>()[i] - mean);
     }
     const double factor = squares > 0 ? 1.0 / std::sqrt(squares / rows) : 0.0;
     for (const Tensor& table : {train, test}) {
       for (std::int64_t i = column; i < table.elements(); i += columns) {
-        float& value = table.data<float>()[i];
-        value = static_cast<float>((value - mean) * factor);
+        double& value = table.data<double>()[i];
+        value = (value - mean) * factor;
       }
     }
   }
 }
 
+/// The samples converted to `dtype`.
+std::shared_ptr<TensorDataset> to(const TensorDataset& samples, DType dtype) {
+  const MemoryScope scope(MemoryCategory::data);
+  return std::make_shared<TensorDataset>(ringtape::to(samples.all_features(), dtype),
+                                         ringtape::to(samples.all_targets(), dtype));
+}
+
 Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
   check_ranks_can_read("--data", file);
-  const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
+  // f64, so that large numbers with small differences are standardised before they are rounded.
+  const TensorDataset table =
+      file.empty() ? *to(make_friedman1(kGeneratedSamples, seed), DType::f64) : read_csv(file, DType::f64);
   const std::string name = file.empty() ? "Friedman #1 (noise variance 1)" : input_name(file);
   const Split data = split(table, name, seed);
   standardise(data);
-  Task task = regression_task(name, std::make_shared<TensorDataset>(data.train),
-                              std::make_shared<TensorDataset>(data.test));
+  Task task = regression_task(name, to(data.train, DType::f32), to(data.test, DType::f32));
   if (!file.empty() && file != "-") task.input_files = {file};
   mlp.set_model(task, table.all_features().size(1), 1);
   return task;

@@ -100,8 +100,10 @@ bool is_header(const std::vector<std::string_view>& fields) {
 
 }  // namespace
 
-TensorDataset parse_csv(std::string_view text, const std::string& name) {
-  std::vector<float> values;
+TensorDataset parse_csv(std::string_view text, const std::string& name, DType dtype) {
+  check(dtype == DType::f32 || dtype == DType::f64, "read_csv: found the dtype {}, expected f32 or f64",
+        name_of(dtype));
+  std::vector<double> values;
   std::size_t columns = 0;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets begin a UTF-8 file with it
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
@@ -130,7 +132,7 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
         fail("{}: line {}, column {}: {} is not a finite number in the range of f32", name, line_number,
              column + 1, quote(fields[column]));
       }
-      values.push_back(static_cast<float>(value));
+      values.push_back(value);
     }
   }
   check(!values.empty(), "{}: has no rows of numbers", name);
@@ -138,12 +140,19 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
   const std::int64_t features_per_row = static_cast<std::int64_t>(columns) - 1;
   const std::int64_t rows = static_cast<std::int64_t>(values.size() / columns);
   const MemoryScope scope(MemoryCategory::data);
-  Tensor features = empty({rows, features_per_row});
-  Tensor targets = empty({rows, 1});
-  const float* from = values.data();
-  for (std::int64_t row = 0; row < rows; ++row, from += columns) {
-    std::copy_n(from, features_per_row, features.data<float>() + row * features_per_row);
-    targets.data<float>()[row] = from[features_per_row];
+  Tensor features = empty({rows, features_per_row}, dtype);
+  Tensor targets = empty({rows, 1}, dtype);
+  const auto fill = [&]<class T>(T* feature, T* target) {
+    const double* value = values.data();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < features_per_row; ++i) *feature++ = static_cast<T>(*value++);
+      *target++ = static_cast<T>(*value++);
+    }
+  };
+  if (dtype == DType::f64) {
+    fill(features.data<double>(), targets.data<double>());
+  } else {
+    fill(features.data<float>(), targets.data<float>());
   }
   return {std::move(features), std::move(targets)};
 }
@@ -164,11 +173,11 @@ std::vector<std::uint8_t> unpacked(const std::vector<std::uint8_t>& gzip, const 
 
 }  // namespace
 
-TensorDataset read_csv(const std::filesystem::path& path) {
+TensorDataset read_csv(const std::filesystem::path& path, DType dtype) {
   const std::string name = input_name(path);
   std::vector<std::uint8_t> bytes = read_file_or_standard_input(path);
   if (is_gzip(bytes)) bytes = unpacked(bytes, name);
-  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name, dtype);
 }
 
 }  // namespace ringtape

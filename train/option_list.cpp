@@ -163,7 +163,7 @@ std::vector<TrainerOption> optimizer_options(TrainerOptions& all) {
       {
           .name = "lr",
           .group = group,
-          .value = finite_value(o.learning_rate),
+          .value = f32_value(o.learning_rate),
           .help = "learning rate",
           .default_text = optimizer_defaults(&OptimizerSettings::learning_rate),
       },
@@ -216,7 +216,7 @@ std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
       {
           .name = "clip-norm",
           .group = group,
-          .value = limit_value(o.clip_norm),
+          .value = f32_value(o.clip_norm),
           .help = "limit of the global gradient norm; 0: no clipping",
       },
       {
@@ -240,7 +240,7 @@ std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
       {
           .name = "clip-value",
           .group = group,
-          .value = limit_value(o.clip_value),
+          .value = f32_value(o.clip_value),
           .help = "limit of each gradient element; 0: no clipping",
       },
   };

@@ -20,13 +20,19 @@ OptionValue checked_after(OptionValue value, std::function<void(const std::strin
   return value;
 }
 
+void check_f32(double value, const std::string& text) {
+  const bool fits = value <= std::numeric_limits<float>::max() && static_cast<float>(value) > 0;
+  check(value == 0 || fits, "expected 0 or a number from 1.4e-45 to 3.4e38, found {}", quote(text));
+}
+
 }  // namespace
 
-OptionValue limit_value(double& value) {
-  return checked_after(option_value(value), [&value](const std::string& text) {
-    const bool fits = value <= std::numeric_limits<float>::max() && static_cast<float>(value) > 0;
-    check(value == 0 || fits, "expected 0 or a number from 1.4e-45 to 3.4e38, found {}", quote(text));
-  });
+OptionValue f32_value(double& value) {
+  return checked_after(option_value(value), [&value](const std::string& text) { check_f32(value, text); });
+}
+
+OptionValue f32_value(std::optional<double>& value) {
+  return checked_after(option_value(value), [&value](const std::string& text) { check_f32(*value, text); });
 }
 
 OptionValue below_one_value(std::optional<double>& value) {

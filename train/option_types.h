@@ -18,7 +18,8 @@ OptionValue finite_value(T& value) {
   return in_range(option_value(value), 0, std::numeric_limits<double>::max());
 }
 /// 0, or a number whose value in f32 is above 0 and finite.
-OptionValue limit_value(double& value);
+OptionValue f32_value(double& value);
+OptionValue f32_value(std::optional<double>& value);
 /// A number in [0, 1).
 OptionValue below_one_value(std::optional<double>& value);
 /// The name of an optimizer in the registry.

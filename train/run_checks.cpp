@@ -6,6 +6,8 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "data/context_dataset.h"
+#include "dist/verify_same.h"
+#include "io/checksum.h"
 #include "train/make.h"
 #include "train/option_types.h"
 #include "train/output_files.h"
@@ -29,8 +31,19 @@ void Trainer::Run::check_batch(const TrainerOptions& options, int data_ranks, bo
         "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
 }
 
+/// Checks that all ranks read the samples in the same order, of which each then takes its part.
+void Trainer::Run::check_order() const {
+  if (comm_->size() == 1 || !task_.order) return;
+  const std::vector<std::int64_t> order = order_->order(0);
+  verify_same(*comm_, "the ranks' training data", "",
+              fmt::format("an order of {} in the first epoch with the CRC-32 {:08x}\n",
+                          counted(std::ssize(order), "sample"),
+                          crc32(0, order.data(), order.size() * sizeof(std::int64_t))));
+}
+
 /// The checks before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
+  check_order();
   check_batch(options_, data_ranks(), divides_model());
   check(length_.samples >= data_ranks(), "{}: {} in an epoch, expected at least one for each of the {}",
         task_.name, counted(length_.samples, "training sample"), counted(data_ranks(), "rank"));

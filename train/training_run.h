@@ -73,6 +73,7 @@ class Trainer::Run {
   void shard_values();
 
   // ---- run_checks.cpp ----
+  void check_order() const;
   void check_before_model() const;
   static void check_batch(const TrainerOptions& options, int data_ranks, bool divides_model);
   void check_sharded_parameters() const;

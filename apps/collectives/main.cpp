@@ -309,6 +309,6 @@ int main(int argc, char** argv) {
              "print the chunk that each rank sends in each step of ring_all_reduce");
   app.option("--svg", format_file_value(options.svg, {".svg"}), "draw the ring's steps to this file")
       .needs(app["--trace-ring"]);
-  app.file("--json", options.json, kJsonHelp);
+  app.file("--json", options.json, kJsonHelp).excludes(app["--show-launch"]).excludes(app["--trace-ring"]);
   return app.run(argc, argv, [&options] { run_ranks(options); });
 }

@@ -78,6 +78,9 @@ refuse "--graph: expected no value, found 'maybe'" mnist --graph=maybe
 refuse "found 'nan'" mnist --lr nan
 refuse "found '-1'" mnist --lr=-1
 refuse "fast" mnist --lr fast
+for rate in 1e39 1e-46; do
+  refuse "--lr: expected 0 or a number from 1.4e-45 to 3.4e38, found '$rate'" mnist --lr $rate
+done
 refuse "found 'inf'" mnist --weight-decay inf
 refuse "found 'nan'" mnist --clip-norm nan
 refuse "--clip-norm: expected 0 or a number from 1.4e-45 to 3.4e38, found '1e-320'" mnist --clip-norm 1e-320
@@ -544,7 +547,7 @@ cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
 refuse "--lr: found none, expected one" "${rate[@]}" --batch-size 8192
-refuse "--lr: expected a finite number of at least 0, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
+refuse "--lr: expected 0 or a number from 1.4e-45 to 3.4e38, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
 refuse "found '-1'" "${rate[@]}" --batch-size 8192 --lr=-1
 refuse "--batch-size" "${rate[@]}" --batch-size 0 --lr 0.1
 refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --lr 0.1
@@ -969,6 +972,17 @@ head -c 60 table.csv.gz >cut.csv.gz
 refuse "cut.csv.gz: the gzip data is truncated" regression --data cut.csv.gz
 rm table.csv table.csv.gz cut.csv.gz piped ./*.jsonl
 
+# Large numbers with small differences are standardised before they are rounded to f32.
+awk 'BEGIN { for (i = 0; i < 200; ++i) { x = (i * 37 % 200) / 100; printf "%.17g,%.17g\n", 1.7e9 + x, 3 * x } }' >time.csv
+awk -F , '{ printf "%.17g,%s\n", $1 - 1.7e9, $2 }' time.csv >small.csv
+for table in time small; do
+  accept regression --device cpu --data $table.csv --epochs 20 --hidden 8 --batch-size 16 --quiet --metrics $table.jsonl
+done
+loss_of() { tail -n 1 "$1" | grep -oE '"test_loss":[^,}]*' | cut -d: -f2; }
+expect "times in seconds are fitted as their differences" awk -v a="$(loss_of time.jsonl)" -v b="$(loss_of small.jsonl)" \
+  'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (1e-3 * b) ^ 2) }'
+rm time.csv small.csv time.jsonl small.jsonl
+
 # The first values in which two runs differ.
 record() { accept mnist "${small[@]}" "${@:2}" --record-values "$1"; }
 record a.jsonl
@@ -979,7 +993,7 @@ expect "two equal runs" grep -q "^no difference in 60 steps: [0-9]* tensors comp
 record cut.jsonl --micro-batch 16
 accept compare_runs a.jsonl cut.jsonl --tolerance 1e-5
 cp "$work/out" shown
-expect "only parameters are compared" grep -q "of other shapes or batches left out" shown
+expect "only parameters are compared" grep -q "left out: not in both runs, or of other shapes or batches$" shown
 differ() { # TEXT ARGUMENTS...: compare_runs finds a difference, with a line that begins with TEXT
   "$bin/compare_runs" "${@:2}" >shown 2>"$work/err"
   expect "compare_runs ${*:2} ends with 1" [ $? -eq 1 ]
@@ -1008,6 +1022,14 @@ steps_to 40 a.jsonl >short.jsonl
 differ "short.jsonl ends after 40 steps; a.jsonl continues" a.jsonl short.jsonl
 expect "the steps of both are compared" grep -q "^no difference in 40 steps" shown
 differ "short.jsonl ends after 40 steps; a.jsonl continues" short.jsonl a.jsonl
+# A file without the last row of its last step, as the second and as the first.
+awk -v rows="$(wc -l <a.jsonl)" 'NR < rows' a.jsonl >cut.jsonl
+for files in "a.jsonl cut.jsonl" "cut.jsonl a.jsonl"; do
+  read -ra arguments <<<"$files"
+  accept compare_runs "${arguments[@]}"
+  cp "$work/out" shown
+  expect "$files: the missing row is counted" grep -q "^no difference in 60 steps: .* compared, 1 left out: not in both runs" shown
+done
 refuse "missing.jsonl cannot be read: No such file or directory" compare_runs a.jsonl missing.jsonl
 refuse "/dev cannot be read: Is a directory" compare_runs a.jsonl /dev
 refuse "/dev/null is empty, expected the rows of --record-values" compare_runs a.jsonl /dev/null

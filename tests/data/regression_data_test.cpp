@@ -84,6 +84,11 @@ TEST_CASE("csv: tables with and without names", "[csv]") {
   const TemporaryFolder folder;
   CHECK(read_csv(write_text(folder / "x.csv", "-1.5e-3,1e-50,-1e-400\n")).all_features().to_vector<float>() ==
         std::vector<float>{-1.5e-3f, 0});
+  const TensorDataset exact = parse_csv("1.7e9,1\n1700000001,0.1\n", "FILE", DType::f64);
+  CHECK(exact.all_features().to_vector<double>() == std::vector<double>{1700000000, 1700000001});
+  CHECK(exact.all_targets().to_vector<double>() == std::vector<double>{1, 0.1});
+  CHECK_THROWS_WITH(parse_csv("1,2\n", "FILE", DType::i32),
+                    ContainsSubstring("dtype i32, expected f32 or f64"));
   std::string rows;
   for (int i = 0; i < 100000; ++i) rows += "1,2,3\n";  // packs 1,000 times
   const TensorDataset packed = read_csv(write_text(folder / "x.csv.gz", gzip_text(rows)));

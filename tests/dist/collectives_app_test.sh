@@ -72,6 +72,10 @@ run 1 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RA
 expect "Open MPI's variables without mpirun" grep -q 'error: MPI says rank 0 of 1, but Open MPI says rank 1 of 2' err
 run 1 "$collectives" --device cpu --trace-ring
 expect "a ring of one" grep -q 'error: --trace-ring: found 1 rank, expected 2 to 24' err
+for flag in --trace-ring --show-launch; do
+  run 2 "$collectives" $flag --json results.json
+  expect "$flag has no times" grep -q "error: $flag cannot be used with --json" err
+done
 run 1 "$collectives" --device cpu --min-bytes 8 --max-bytes 4
 expect "sizes" grep -q 'error: --min-bytes is 8' err
 run 1 "$collectives" --device cpu --max-bytes 68719476736 --dtype bf16

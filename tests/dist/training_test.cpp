@@ -163,6 +163,27 @@ TEST_CASE("training: a task without data is refused before the ranks compare the
   }
 }
 
+TEST_CASE("training: ranks that read the samples in different orders are refused", "[dist][train]") {
+  const int rank = all_communicators().front().communicator->rank();
+  const int world_size = all_communicators().front().communicator->size();
+  Task task = classes();
+  task.make_model = [] { return make_mlp({4, kClasses}); };
+  TrainerOptions options;
+  options.device = device_of_run();
+  options.data.batch_size = kSamples;
+  options.observation.quiet = true;
+  const auto order_by = [](std::uint64_t seed) { return std::make_shared<RandomSampler>(kSamples, seed); };
+  task.order = order_by;
+  CHECK_NOTHROW(Trainer(task, options));
+  task.order = [&](std::uint64_t seed) { return order_by(seed + static_cast<std::uint64_t>(rank)); };
+  if (world_size == 1) {
+    CHECK_NOTHROW(Trainer(task, options));
+  } else {
+    CHECK_THROWS_WITH(Trainer(task, options),
+                      ContainsSubstring("the ranks' training data differ: an order of 24 samples"));
+  }
+}
+
 TEST_CASE("training: an update and an evaluation give every rank the results of one process",
           "[dist][train]") {
   for (const auto& [name, comm] : all_communicators()) {
