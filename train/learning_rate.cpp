@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/ceil_div.h"
@@ -78,8 +78,9 @@ double scaled_rate(const ScheduleOptions& options, double learning_rate, std::in
                    const RunLength& length) {
   const std::int64_t batch = std::min(batch_size, length.samples);
   const double scaled = scale_rate(options.lr_scaling, learning_rate, batch, options.base_batch);
-  check(std::isfinite(scaled), "--lr {} scaled from a batch of {} to {}: expected a finite rate",
-        learning_rate, options.base_batch, batch);
+  check(scaled <= std::numeric_limits<float>::max(),
+        "--lr {} scaled from a batch of {} to {}: expected at most 3.4e38, found {:.3g}", learning_rate,
+        options.base_batch, batch, scaled);
   return scaled;
 }
 
