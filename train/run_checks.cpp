@@ -33,7 +33,7 @@ void Trainer::Run::check_batch(const TrainerOptions& options, int data_ranks, bo
 
 /// Checks that all ranks read the samples in the same order, of which each then takes its part.
 void Trainer::Run::check_order() const {
-  if (comm_->size() == 1 || !task_.order) return;
+  if (comm_->size() == 1) return;
   const std::vector<std::int64_t> order = order_->order(0);
   verify_same(*comm_, "the ranks' training data", "",
               fmt::format("an order of {} in the first epoch with the CRC-32 {:08x}\n",
