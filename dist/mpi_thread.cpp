@@ -16,19 +16,31 @@ namespace {
 /// The MPI thread's pause after a test that found no completed request. If another thread waits for a result,
 /// the MPI thread at first only yields, as most operations are quick. If none waits, the other threads
 /// compute: a thread that yields its core to them gets it back after milliseconds, while a thread that wakes
-/// from sleep gets it at once.
+/// from sleep gets it at once. Another busy process is no different: after a yield that took long, the MPI
+/// thread only sleeps for ten times as long.
 class Patience {
  public:
+  using Clock = std::chrono::steady_clock;
+
   void reset() { tests_ = 0; }
   std::chrono::microseconds next(bool somebody_waits) {
     constexpr int kYields = 200;
     ++tests_;
-    const int sleeps = tests_ - (somebody_waits ? kYields : 0);
+    const bool may_yield = somebody_waits && Clock::now() >= next_yield_;
+    const int sleeps = tests_ - (may_yield ? kYields : 0);
     return std::chrono::microseconds(sleeps <= 0 ? 0 : std::min(20 + sleeps / 10, 500));
+  }
+  void yield() {
+    constexpr std::chrono::microseconds kLong{1000};
+    const Clock::time_point begin = Clock::now();
+    sched_yield();
+    const Clock::time_point end = Clock::now();
+    if (end - begin > kLong) next_yield_ = end + 10 * (end - begin);
   }
 
  private:
   int tests_ = 0;
+  Clock::time_point next_yield_{};
 };
 
 Call call_of(Operation operation) {
@@ -170,7 +182,7 @@ void MpiThread::loop() {
         changed_.wait_until(lock, test);
       } else {
         lock.unlock();
-        sched_yield();
+        patience.yield();
       }
     }
   } catch (...) {
