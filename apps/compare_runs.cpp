@@ -85,21 +85,21 @@ struct Counts {
   }
 };
 
-using Place = std::tuple<std::int64_t, std::int64_t, std::string>;
+using ValueKey = std::tuple<std::int64_t, std::int64_t, std::string>;
 
-Place place_of(const ValueRow& row) {
+ValueKey key_of(const ValueRow& row) {
   return {row.micro_batch, row.place, row.kind};
 }
 
 /// Whether the operations of a step had the same shapes in both runs. If accumulation or several ranks
 /// divided the batch differently, only parameters can be compared.
 bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::vector<ValueRow>& step_b) {
-  std::map<Place, Shape> of_a, of_b;
+  std::map<ValueKey, Shape> of_a, of_b;
   for (const ValueRow& row : step_a) {
-    if (row.micro_batch >= 0) of_a.emplace(place_of(row), row.shape);
+    if (row.micro_batch >= 0) of_a.emplace(key_of(row), row.shape);
   }
   for (const ValueRow& row : step_b) {
-    if (row.micro_batch >= 0) of_b.emplace(place_of(row), row.shape);
+    if (row.micro_batch >= 0) of_b.emplace(key_of(row), row.shape);
   }
   return of_a == of_b;
 }
@@ -107,13 +107,13 @@ bool have_equal_batches(const std::vector<ValueRow>& step_a, const std::vector<V
 /// A text about the first difference in a step; empty if there is none.
 std::string first_difference(const std::vector<ValueRow>& step_a, const std::vector<ValueRow>& step_b,
                              double tolerance, Counts& counts) {
-  std::map<Place, const ValueRow*> rows_b;
-  for (const ValueRow& row : step_b) rows_b[place_of(row)] = &row;
+  std::map<ValueKey, const ValueRow*> rows_b;
+  for (const ValueRow& row : step_b) rows_b[key_of(row)] = &row;
   const bool compares_operations = have_equal_batches(step_a, step_b);
-  const auto is_in_b = [&](const ValueRow& row) { return rows_b.count(place_of(row)) > 0; };
+  const auto is_in_b = [&](const ValueRow& row) { return rows_b.count(key_of(row)) > 0; };
   counts.left_out += std::ssize(step_b) - std::count_if(step_a.begin(), step_a.end(), is_in_b);
   for (const ValueRow& a : step_a) {
-    const auto found = rows_b.find(place_of(a));
+    const auto found = rows_b.find(key_of(a));
     if (found != rows_b.end() && found->second->operation != a.operation) {
       return fmt::format("{}\nthe second run has {} there: the runs are of different models\n", describe(a),
                          found->second->operation);

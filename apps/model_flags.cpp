@@ -11,7 +11,7 @@ void ModelFlags::add(CommandLine& flags) {
   flags.option("--layers", between(options.layers, 1, 1000), kLayersHelp);
   flags.option("--heads", between(options.heads, 1, 1000), kHeadsHelp);
   flags.option("--kv-heads", between(options.kv_heads, 0, 1000),
-               "heads of keys and values, each shared by several query heads; 0: as many as --heads");
+               "heads of keys and values, each shared by several query heads; 0: the number of --heads");
   flags.option("--width", between(options.width, 1, 1 << 16), kWidthHelp);
   flags.option("--ffn-hidden-size", between(options.hidden, 0, 1 << 18),
                "hidden elements of the MLP; 0: four times --width");

@@ -33,9 +33,7 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
   problem.ignore_index = options.ignore_index;
   problem.label_smoothing = options.label_smoothing;
   problem.host_divisor = options.divisor;
-  problem.invalid_target = invalid_index_flag(
-      "cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index",
-      logits.device());
+  problem.invalid_target = invalid_target_flag(logits.device());
   return problem;
 }
 

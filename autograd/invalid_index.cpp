@@ -29,6 +29,11 @@ std::int32_t* invalid_index_flag(const char* message, Device device) {
   return flag.data<std::int32_t>();
 }
 
+std::int32_t* invalid_target_flag(Device device) {
+  return invalid_index_flag(
+      "cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index", device);
+}
+
 void check_indices(Device device) {
   for (auto& [key, flag] : invalid_index_flags()) {
     if (flag.device() != device) continue;

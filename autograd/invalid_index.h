@@ -11,4 +11,7 @@ namespace ringtape {
 /// it, and throws Error with `message`, a literal in which {} stands for the position.
 std::int32_t* invalid_index_flag(const char* message, Device device);
 
+/// The flag for cross-entropy's targets.
+std::int32_t* invalid_target_flag(Device device);
+
 }  // namespace ringtape

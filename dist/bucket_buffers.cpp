@@ -28,7 +28,7 @@ BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Commun
       filling_(arena.buckets().size()),
       is_complete_(arena.entries().size(), 0),
       shard_zero_grad_count_(arena.buckets().size(), 0),
-      places_(arena.buckets().size()),
+      positions_(arena.buckets().size()),
       has_begun_(arena.buckets().size(), 0),
       is_early_(arena.buckets().size(), 0) {
   std::map<int, std::vector<std::size_t>> chunks;
@@ -40,7 +40,7 @@ BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Commun
   for (const auto& [chunk, buckets] : chunks) {
     for (const std::size_t b : buckets) {
       const bool is_last = arena.has_all_values() ? b == buckets.back() : arena.units()[b].is_of_all;
-      places_[b] = {.first_of_chunk = buckets.front(), .may_be_early = is_last};
+      positions_[b] = {.first_of_chunk = buckets.front(), .may_be_early = is_last};
     }
   }
 }
@@ -54,8 +54,8 @@ void BucketBuffers::open(std::size_t entry) {
 }
 
 void BucketBuffers::make_buffer(std::size_t bucket) {
-  const Place& place = places_[bucket];
-  is_early_[bucket] = place.may_be_early && has_begun_[place.first_of_chunk] == 0 ? 1 : 0;
+  const Position& position = positions_[bucket];
+  is_early_[bucket] = position.may_be_early && has_begun_[position.first_of_chunk] == 0 ? 1 : 0;
   has_begun_[bucket] = 1;
   const auto counted = [&] {
     return buffers_ - static_cast<std::size_t>(std::count(is_early_.begin(), is_early_.end(), 1));

@@ -49,8 +49,8 @@ class BucketBuffers {
     Tensor buffer;
     Work work;
   };
-  /// A bucket's place in its chunk.
-  struct Place {
+  /// A bucket's position in its chunk.
+  struct Position {
     std::size_t first_of_chunk = 0;  ///< the chunk's first bucket
     bool may_be_early = false;
   };
@@ -64,7 +64,7 @@ class BucketBuffers {
   std::deque<Sent> sent_;
   std::vector<std::uint8_t> is_complete_;             // of each entry, in this round
   std::vector<std::uint64_t> shard_zero_grad_count_;  // of each bucket: at the last write to its slice
-  std::vector<Place> places_;                         // of each bucket
+  std::vector<Position> positions_;                   // of each bucket
   std::vector<std::uint8_t> has_begun_;               // of each bucket, in this round
   std::vector<std::uint8_t> is_early_;                // of each bucket: its buffer does not count
   std::size_t buffers_ = 0;

@@ -37,9 +37,7 @@ CrossEntropyShard problem_of(const Tensor& logits, const Tensor& targets, std::i
           .all_classes = classes,
           .ignore_index = options.ignore_index,
           .divisor = options.divisor,
-          .invalid_target = invalid_index_flag(
-              "cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index",
-              logits.device())};
+          .invalid_target = invalid_target_flag(logits.device())};
 }
 
 /// The number of elements of `added` that are used; they repeat over x.

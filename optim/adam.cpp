@@ -1,11 +1,10 @@
 #include "optim/adam.h"
 
-#include <cmath>
-
 #include "autograd/creation.h"
 #include "core/error.h"
 #include "core/stream.h"
 #include "kernels/adam.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 
@@ -16,8 +15,7 @@ Adam::Adam(ParameterArena& arena, const AdamOptions& options, const std::vector<
       decoupled_decay_(decoupled_decay) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "Adam: betas must be in [0, 1), found {} and {}", options.beta1, options.beta2);
-  check(std::isfinite(options.eps) && options.eps > 0, "Adam: eps must be finite and positive, found {}",
-        options.eps);
+  check_positive_setting("Adam", "eps", options.eps);
   first_moment_ = make_state();
   second_moment_ = make_state();
   steps_ = zeros({parameter_count()}, DType::i64, arena.device());

@@ -1,10 +1,9 @@
 #include "optim/lamb.h"
 
-#include <cmath>
-
 #include "autograd/creation.h"
 #include "core/error.h"
 #include "core/stream.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 
@@ -12,8 +11,7 @@ Lamb::Lamb(ParameterArena& arena, const LambOptions& options, const std::vector<
     : Optimizer(arena, options.learning_rate, options.weight_decay, groups), options_(options) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "LAMB: betas must be in [0, 1), found {} and {}", options.beta1, options.beta2);
-  check(std::isfinite(options.eps) && options.eps > 0, "LAMB: eps must be finite and positive, found {}",
-        options.eps);
+  check_positive_setting("LAMB", "eps", options.eps);
   check(options.min_ratio >= 0 && options.max_ratio >= options.min_ratio,
         "LAMB: the trust ratio's limits must be at least 0 and in order, found {} and {}", options.min_ratio,
         options.max_ratio);

@@ -1,22 +1,16 @@
 #include "optim/lars.h"
 
-#include <cmath>
-
-#include "core/error.h"
 #include "core/stream.h"
 #include "kernels/lars.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 
 Lars::Lars(ParameterArena& arena, const LarsOptions& options, const std::vector<ParameterGroup>& groups)
     : Optimizer(arena, options.learning_rate, options.weight_decay, groups), options_(options) {
-  const auto check_setting = [](const char* what, double value) {
-    check(std::isfinite(value) && value >= 0, "LARS: {} must be finite and at least 0, found {}", what,
-          value);
-  };
-  check_setting("momentum", options.momentum);
-  check_setting("the trust coefficient", options.trust_coefficient);
-  check_setting("eps", options.eps);
+  check_setting("LARS", "momentum", options.momentum);
+  check_setting("LARS", "the trust coefficient", options.trust_coefficient);
+  check_setting("LARS", "eps", options.eps);
   momentum_buffer_ = make_state();
   tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
   static_assert(sizeof(SquaredNorms) == 2 * sizeof(double));

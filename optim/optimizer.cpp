@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "autograd/creation.h"
 #include "core/error.h"
@@ -10,22 +9,15 @@
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 #include "optim/clip.h"
+#include "optim/setting.h"
 #include "trace/spans.h"
 
 namespace ringtape {
-namespace {
-
-void check_not_negative(const char* what, double value) {
-  check(std::isfinite(value) && value >= 0, "optimizer: {} must be finite and at least 0, found {}", what,
-        value);
-}
-
-}  // namespace
 
 Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
                      const std::vector<ParameterGroup>& groups)
     : arena_(arena) {
-  check_not_negative("weight decay", weight_decay);
+  check_setting("optimizer", "weight decay", weight_decay);
   learning_rate_on_device_ = empty({}, DType::f32, arena.device());
   set_learning_rate(learning_rate);
   skipped_updates_ = zeros({}, DType::i64, arena.device());
@@ -36,9 +28,7 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
 }
 
 void Optimizer::set_learning_rate(double value) {
-  check_not_negative("learning rate", value);
-  check(value <= std::numeric_limits<float>::max(), "learning rate: expected at most 3.4e38, found {}",
-        value);
+  check_setting("optimizer", "learning rate", value);
   if (value == learning_rate_) return;
   learning_rate_ = value;
   fill(Stream::current(arena_.device()), DType::f32, learning_rate_on_device_.raw(), std::int64_t{1}, value);

@@ -1,20 +1,25 @@
 #include "optim/parameter_group.h"
 
-#include <cmath>
+#include <fmt/format.h>
+
+#include <string>
 
 #include "core/error.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 namespace {
 
+/// The group in messages.
+std::string owner_of(const ParameterGroup& group) {
+  return fmt::format("parameter group '{}'", group.name);
+}
+
 void check_group(const ParameterGroup& group) {
-  const auto check_setting = [&](const char* what, double value) {
-    check(std::isfinite(value) && value >= 0,
-          "parameter group '{}': {} must be finite and at least 0, found {}", group.name, what, value);
-  };
-  check(group.contains != nullptr, "parameter group '{}' has no predicate `contains`", group.name);
-  check_setting("lr_scale", group.lr_scale);
-  if (group.weight_decay) check_setting("weight decay", *group.weight_decay);
+  const std::string owner = owner_of(group);
+  check(group.contains != nullptr, "{} has no predicate `contains`", owner);
+  check_setting(owner, "lr_scale", group.lr_scale);
+  if (group.weight_decay) check_setting(owner, "weight decay", *group.weight_decay);
 }
 
 }  // namespace
@@ -40,7 +45,9 @@ std::vector<ParameterOptions> options_of_entries(const ParameterArena& arena, do
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (!group.contains(entries[i])) continue;
       found = true;
-      options[i].lr_scale *= static_cast<float>(group.lr_scale);
+      const double lr_scale = static_cast<double>(options[i].lr_scale) * group.lr_scale;
+      check_setting(owner_of(group), "lr_scale times that of earlier groups", lr_scale);
+      options[i].lr_scale = static_cast<float>(lr_scale);
       if (group.weight_decay) options[i].weight_decay = static_cast<float>(*group.weight_decay);
       if (group.use_trust_ratio) options[i].use_trust_ratio = *group.use_trust_ratio ? 1 : 0;
     }

@@ -19,7 +19,7 @@ void check_steps(const char* what, std::int64_t steps) {
 }
 
 void check_defined(const char* what, const Schedule& schedule) {
-  check(schedule != nullptr, "schedule: {} is empty: expected a function of the step", what);
+  check(!schedule.is_empty(), "schedule: {} is empty: expected a function of the step", what);
 }
 
 /// From `from` to `to` along a half cosine, as `share` goes from 0 to 1.
@@ -32,6 +32,11 @@ double share_of(std::int64_t step, std::int64_t steps) {
 }
 
 }  // namespace
+
+double Schedule::operator()(std::int64_t step) const {
+  check_defined("the schedule", *this);
+  return rate_(step);
+}
 
 namespace schedule {
 

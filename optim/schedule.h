@@ -1,14 +1,27 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace ringtape {
 
 /// A learning-rate schedule: the rate of optimizer step `step`, counted from 0. Schedules are pure functions
-/// of the step, so a resumed run needs no state, and a schedule can be drawn without training. Calling an
-/// empty one throws std::bad_function_call.
-using Schedule = std::function<double(std::int64_t step)>;
+/// of the step, so a resumed run needs no state, and a schedule can be drawn without training.
+class Schedule {
+ public:
+  Schedule() = default;  ///< empty
+  template <std::convertible_to<std::function<double(std::int64_t)>> Function>
+  Schedule(Function rate) : rate_(std::move(rate)) {}
+
+  bool is_empty() const { return rate_ == nullptr; }
+  /// Throws Error for an empty schedule.
+  double operator()(std::int64_t step) const;
+
+ private:
+  std::function<double(std::int64_t)> rate_;
+};
 
 /// Schedules have the names and values of torch.optim.lr_scheduler where PyTorch has them; its recursive
 /// forms and these closed ones agree to rounding. All throw Error for an invalid rate or length.
@@ -28,8 +41,8 @@ Schedule polynomial(double rate, std::int64_t steps, double power, double end_ra
 /// polynomial() with power 1 (LinearLR from 1 to 0 for end_rate 0).
 Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);
 /// OneCycleLR with cosine halves (Smith and Topin, "Super-convergence", 2018): from max_rate / div_factor up
-/// to max_rate in the first `pct_start` of the steps (by default 0.3 in PyTorch), then
-/// down to max_rate / div_factor / final_div_factor in the last step.
+/// to max_rate in the first `pct_start` of the steps, then down to max_rate / div_factor / final_div_factor
+/// in the last step. PyTorch's default of `pct_start` is 0.3.
 Schedule one_cycle(double max_rate, std::int64_t steps, double pct_start = 0.1, double div_factor = 25,
                    double final_div_factor = 1e4);
 

@@ -6,13 +6,13 @@
 #include "core/error.h"
 #include "core/stream.h"
 #include "kernels/sgd.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 
 SGD::SGD(ParameterArena& arena, const SGDOptions& options, const std::vector<ParameterGroup>& groups)
     : Optimizer(arena, options.learning_rate, options.weight_decay, groups), options_(options) {
-  check(std::isfinite(options.momentum) && options.momentum >= 0,
-        "SGD: momentum must be finite and at least 0, found {}", options.momentum);
+  check_setting("SGD", "momentum", options.momentum);
   check(std::isfinite(options.dampening), "SGD: dampening must be finite, found {}", options.dampening);
   check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
         "SGD: Nesterov needs a momentum above 0 and a dampening of 0, found {} and {}", options.momentum,

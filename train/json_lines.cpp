@@ -100,6 +100,7 @@ JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t res
     file_ = std::fopen(path.c_str(), "a");
   }
   check(file_ != nullptr, "{}: {} cannot be written: {}", flag_, path, std::strerror(errno));
+  std::setvbuf(file_, nullptr, _IONBF, 0);  // so that nothing of a failed line is written later
 }
 
 JsonLines::~JsonLines() {
@@ -119,11 +120,14 @@ void JsonLines::write(const Json& object) {
     std::filesystem::resize_file(path_, 0, ignored);
     has_own_lines_ = true;
   }
-  if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) {
-    return;
-  }
+  struct stat before {};
+  const bool is_file = ::fstat(::fileno(file_), &before) == 0 && S_ISREG(before.st_mode);
+  if (std::fwrite(line.data(), 1, line.size(), file_) == line.size()) return;
   is_full_ = true;
-  warn("{}: {} cannot be written: {}; training continues without it", flag_, path_, std::strerror(errno));
+  const int reason = errno;
+  const bool is_cut = is_file && ::ftruncate(::fileno(file_), before.st_size) == 0;
+  warn("{}: {} cannot be written: {}; training continues without it{}", flag_, path_, std::strerror(reason),
+       is_cut ? "" : ", and its last line may be incomplete");
 }
 
 }  // namespace ringtape

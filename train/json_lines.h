@@ -9,9 +9,10 @@
 namespace ringtape {
 
 /// Writes one JSON object per line to a file; does nothing for an empty path. If a write fails, as on a full
-/// disk, it prints a warning and stops writing. An existing file is replaced when the first line is written;
-/// a run that fails before that leaves it unchanged, and creates no empty file. If the process already has
-/// the file open for writing, as with /dev/stdout, the lines are appended to its content.
+/// disk, it prints a warning, cuts off the incomplete line and stops writing. An existing file is replaced
+/// when the first line is written; a run that fails before that leaves it unchanged, and creates no empty
+/// file. If the process already has the file open for writing, as with /dev/stdout, the lines are appended to
+/// its content.
 class JsonLines {
  public:
   /// `flag` names the file in messages. If `resumed_step` is above 0, the run continues the file: its records

@@ -89,7 +89,14 @@ Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std
   const double scaled = scaled_rate(options, learning_rate, batch_size, length);
   const std::int64_t warmup = warmup_steps(options, batch_size, length);
   const Schedule main = main_schedule(options, scaled, length.steps - warmup, length.steps_per_epoch);
-  return warmup > 0 ? schedule::warm_up(options.warmup_shape, warmup, main) : main;
+  const Schedule schedule = warmup > 0 ? schedule::warm_up(options.warmup_shape, warmup, main) : main;
+  // A rate that grows, with a --gamma above 1, is highest in the last step.
+  const double last = schedule(length.steps - 1);
+  check(last <= std::numeric_limits<float>::max(),
+        "the learning rate of the last of {} is {}, expected at most 3.4e38: a smaller --gamma or --lr is "
+        "needed",
+        counted(length.steps, "step"), last);
+  return schedule;
 }
 
 std::string schedule_text(const ScheduleOptions& options, const Schedule& schedule, std::int64_t batch_size,

@@ -99,7 +99,11 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   if (record.bytes_sent > 0) line["bytes_sent"] = record.bytes_sent;
   if (throughput_.peak_flops > 0) line["mfu"] = throughput_.utilisation(samples_per_second);
   metrics_.write(line);
-  check(scaler_ != nullptr || std::isfinite(record.loss),
+  const bool is_finite = scaler_ != nullptr || std::isfinite(record.loss);
+  check(is_finite || record.step > 1,
+        "the loss of step 1 is {}, before any update: expected data and initial weights of a finite loss",
+        without_nan_sign(record.loss));
+  check(is_finite,
         "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "
         "may help",
         record.step, without_nan_sign(record.loss));

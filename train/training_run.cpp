@@ -11,6 +11,7 @@
 #include "dist/verify_replicas.h"
 #include "kernels/limits.h"
 #include "nn/eval_scope.h"
+#include "nn/model_file.h"
 #include "trace/spans.h"
 #include "train/make.h"
 
@@ -152,10 +153,31 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
       training.recorded.stop();
     }
     log.flush();
-    last = evaluate_weights();
+    last = evaluate_or_save(at.step);
     log.end_epoch(at.epoch + 1, *last);
   }
   return last ? *last : evaluate_weights();
+}
+
+/// The evaluation after a step. If it fails, a run of one rank writes the weights first, so that the training
+/// is not lost; of several ranks some may have exited, so nothing is gathered (--checkpoint keeps their
+/// work).
+EvaluationResult Trainer::Run::evaluate_or_save(std::int64_t step) {
+  try {
+    return evaluate_weights();
+  } catch (const std::exception&) {
+    const std::string& file = options_.model.save;
+    if (!file.empty() && comm_->size() == 1) {
+      try {
+        arena_->gather_values();
+        save_model(*model_, file);
+        warn("the evaluation failed; the weights after {} are in {}", counted(step, "step"), file);
+      } catch (const Error& error) {
+        warn("--save: {}", error.what());  // the run ends with its own error
+      }
+    }
+    throw;
+  }
 }
 
 /// One update of the weights.

@@ -100,6 +100,7 @@ class Trainer::Run {
   Throughput throughput() const;
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
+  EvaluationResult evaluate_or_save(std::int64_t step);
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
   std::int64_t max_micro_batch() const;
   /// The number of ranks that divide the batch, and this rank's number among them.

@@ -50,6 +50,12 @@ struct Options {
   std::string json;
 };
 
+/// Whether an operation is among those of --operations.
+bool measures(const Options& options, const std::string& operation) {
+  const auto& wanted = options.operations;
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), operation) != wanted.end();
+}
+
 /// Element `i` of a rank's buffer: whole numbers whose sums are exact in every dtype.
 double value_of(int rank, std::int64_t i) {
   return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
@@ -201,8 +207,7 @@ void measure(Communicator& comm, const Options& options) {
   if (options.slow_link) results.setting("slow_link", text_of(options.slow_link));
   std::int64_t all_wrong = 0;
   for (const Collective& collective : all_collectives(options)) {
-    const auto& wanted = options.operations;
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), collective.name) == wanted.end()) continue;
+    if (!measures(options, collective.name)) continue;
     for (std::int64_t size = options.min_bytes; size <= options.max_bytes; size *= 2) {
       const auto element = static_cast<std::int64_t>(size_of(dtype));
       const std::int64_t elements = size / element, bytes = elements * element;
@@ -237,6 +242,10 @@ void show_ring(Communicator& comm, const Options& options) {
 void check_sizes(const Options& options) {
   check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
         options.min_bytes, options.max_bytes);
+  check(
+      !measures(options, "ring_all_reduce") ||
+          options.segment_bytes >= static_cast<std::int64_t>(size_of(dtype_from_name(options.dtype.c_str()))),
+      "--segment-bytes is {}, expected at least an element of {}", options.segment_bytes, options.dtype);
   // The least memory of a rank: input and output, and the values of one buffer twice in double precision.
   const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
   const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
@@ -294,10 +303,10 @@ int main(int argc, char** argv) {
   app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size in bytes");
   app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size in bytes");
   app.option("--iterations", between(options.iterations, 1, 1000000), "number of calls in a timed interval");
-  app.option("--segment-bytes", between(options.segment_bytes, 1, 1LL << 36),
-             "ring_all_reduce: bytes of a segment");
-  app.option("--in-flight", between(options.in_flight, 1, 1024),
-             "ring_all_reduce: number of segments in flight");
+  const Flag segment = app.option("--segment-bytes", between(options.segment_bytes, 1, 1LL << 36),
+                                  "ring_all_reduce: bytes of a segment");
+  const Flag in_flight = app.option("--in-flight", between(options.in_flight, 1, 1024),
+                                    "ring_all_reduce: number of segments in flight");
   app.option("--comm-timeout", between(options.comm_timeout, 0.1, 1e6),
              "timeout of an operation between ranks in seconds; a timeout ends the run");
   app.option("--slow-link", option_value(options.slow_link),
@@ -310,5 +319,11 @@ int main(int argc, char** argv) {
   app.option("--svg", format_file_value(options.svg, {".svg"}), "draw the ring's steps to this file")
       .needs(app["--trace-ring"]);
   app.file("--json", options.json, kJsonHelp).excludes(app["--show-launch"]).excludes(app["--trace-ring"]);
-  return app.run(argc, argv, [&options] { run_ranks(options); });
+  return app.run(argc, argv, [&] {
+    for (const auto& [name, flag] : {std::pair("--segment-bytes", segment), {"--in-flight", in_flight}}) {
+      check(!flag.is_given() || measures(options, "ring_all_reduce"),
+            "{} has no effect: --operations has no ring_all_reduce", name);
+    }
+    run_ranks(options);
+  });
 }

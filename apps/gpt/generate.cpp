@@ -57,8 +57,10 @@ struct GenerateCommand {
     const TextModel loaded = load_text_model(model);
     // Check all prompts before the first text, which may take minutes.
     std::vector<std::vector<std::int32_t>> tokens;
-    for (const std::string& prompt : all) {
-      tokens.push_back(loaded.tokenizer->encode(prompt));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string name =
+          file.empty() ? "--prompt" : fmt::format("{}: line {}", name_of_text(file), i + 1);
+      tokens.push_back(named(name, [&] { return loaded.tokenizer->encode(all[i]); }));
       check_prompt(*loaded.model, tokens.back());
     }
     loaded.model->eval();

@@ -84,27 +84,13 @@ std::string read_text(const std::string& file) {
   return text;
 }
 
-namespace {
-
-/// The result of `read`; the messages of its errors get the file's name.
-template <class Read>
-auto of_file(const std::string& file, const Read& read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    fail("{}: {}", name_of_text(file), error.what());
-  }
-}
-
-}  // namespace
-
 std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,
                                                     std::string_view text) {
-  return of_file(file, [&] { return make_tokenizer(kind, text); });
+  return named(name_of_text(file), [&] { return make_tokenizer(kind, text); });
 }
 
 Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer) {
-  return of_file(file, [&] { return Tokens(tokenizer.encode(text), tokenizer); });
+  return named(name_of_text(file), [&] { return Tokens(tokenizer.encode(text), tokenizer); });
 }
 
 Split split_of(const Tokens& tokens) {

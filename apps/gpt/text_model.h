@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "nn/gpt.h"
 #include "text/token_dataset.h"
 #include "text/tokenizer.h"
@@ -45,6 +46,16 @@ void check_save_text_model(const TransformerOptions& options, const std::filesys
 std::string read_text(const std::string& file);
 /// "tinyshakespeare", "standard input" or `file`, for messages about the text of read_text().
 std::string name_of_text(const std::string& file);
+
+/// The result of `read`; the messages of its errors begin with `name`.
+template <class Read>
+auto named(const std::string& name, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    fail("{}: {}", name, error.what());
+  }
+}
 
 /// make_tokenizer() for `text`, which is that of `file`, and the tokens of `text`. Errors name the file.
 std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,

@@ -44,9 +44,10 @@ struct TokenizeCommand {
 
   void run() const {
     const std::string text = has_prompt() ? prompt : read_text(file);
+    const std::string name = has_prompt() ? "--prompt" : name_of_text(file);
     const std::shared_ptr<const Tokenizer> chosen =
-        model.empty() ? make_tokenizer(tokenizer, text) : load_tokenizer(model);
-    const std::vector<std::int32_t> ids = chosen->encode(text);
+        model.empty() ? named(name, [&] { return make_tokenizer(tokenizer, text); }) : load_tokenizer(model);
+    const std::vector<std::int32_t> ids = named(name, [&] { return chosen->encode(text); });
     if (count) {
       fmt::print("{}, {} of {}\n", counted(std::ssize(text), "byte"), counted(std::ssize(ids), "token"),
                  chosen->name());

@@ -87,6 +87,7 @@ std::string division_text(const Options& options, double quotient, std::int64_t 
 }
 
 FitResult fit_samples(const Options& options, std::int64_t most) {
+  check(!options.memory.text.empty(), "--state and --sample: expected --memory too");
   const std::int64_t memory = bytes_of("--memory", options.memory);
   const std::int64_t state = bytes_of("--state", options.state);
   const std::int64_t sample = bytes_of("--sample", options.sample);
@@ -100,6 +101,7 @@ FitResult fit_samples(const Options& options, std::int64_t most) {
 }
 
 FitResult fit_by_estimate(const Options& options, std::int64_t most) {
+  check(!options.memory.text.empty(), "--estimate: expected --memory too");
   const std::int64_t memory = bytes_of("--memory", options.memory);
   const OptimizerKind& optimizer = optimizer_named(options.model.optimizer);
   const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {

@@ -82,6 +82,8 @@ for rate in 1e39 1e-46; do
   refuse "--lr: expected 0 or a number from 1.4e-45 to 3.4e38, found '$rate'" mnist --lr $rate
 done
 refuse "found 'inf'" mnist --weight-decay inf
+refuse "weight decay must be at most 3.4e38, found 1e+39" mnist --weight-decay 1e39
+refuse "the learning rate of the last of 9 steps is 1e+197, expected at most 3.4e38" mnist --schedule step --gamma 1e100 --epochs 3 --batch-size 20000 --warmup 0
 refuse "found 'nan'" mnist --clip-norm nan
 refuse "--clip-norm: expected 0 or a number from 1.4e-45 to 3.4e38, found '1e-320'" mnist --clip-norm 1e-320
 refuse "--clip-value: expected 0 or a number from 1.4e-45 to 3.4e38, found '1e39'" mnist --clip-value 1e39
@@ -130,6 +132,9 @@ refuse "--final-lr-fraction" mnist --final-lr-fraction 2
 refuse "--lr-scaling" mnist --lr-scaling cubic
 refuse "found 'nan'" mnist --momentum nan --optimizer lars
 refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
+printf '0,1e30\n1,-1e30\n0,2e30\n1,3e30\n1,0\n0,1\n' >large.csv
+refuse "the loss of step 1 is inf, before any update" regression --data large.csv --batch-size 2
+rm large.csv
 refuse "steps A:B" mnist --profile --profile-steps 5
 refuse "steps A:B" mnist --profile --profile-steps 5:4
 refuse "steps A:B" mnist --profile --profile-steps 0:4
@@ -669,7 +674,9 @@ refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memor
 refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
 refuse "--state cannot be used with --optimizer" plan fit --batch-size 8 --memory 1GB --state 1GB --sample 1MB --optimizer sgd
 refuse "--estimate cannot be used with --device" plan fit --batch-size 8 --memory 1GB --mlp 784,10 --estimate --device cpu
-refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
+refuse "--state and --sample: expected --memory too" plan fit --batch-size 8 --state 1GB --sample 1MB
+refuse "--estimate: expected --memory too" plan fit --batch-size 8 --mlp 784,10 --estimate
+refuse "--memory must be from 1 byte" plan fit --batch-size 8 --memory 0GB --state 1GB --sample 1MB
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
 refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
@@ -1077,6 +1084,11 @@ printf '\xef\xbb\xbfROMEO:\r\nThe king\r\n' >prompts.txt
 accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
 cp "$work/out" "$work/text"
 expect "gpt generate: prompts from a file with Windows line ends" cmp "$work/text" "$work/both"
+refuse "--prompt: text: the character '" gpt generate --model model --prompt '€'
+printf 'ROMEO:\n€\n' >prompts.txt
+refuse "prompts.txt: line 2: text: the character '" gpt generate --model model --prompts prompts.txt
+printf '\xff' >prompts.txt
+refuse "prompts.txt: text: is not UTF-8 at byte 0" gpt tokenize --text prompts.txt
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"

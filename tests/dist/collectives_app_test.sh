@@ -76,6 +76,12 @@ for flag in --trace-ring --show-launch; do
   run 2 "$collectives" $flag --json results.json
   expect "$flag has no times" grep -q "error: $flag cannot be used with --json" err
 done
+for flag in --segment-bytes --in-flight; do
+  run 1 "$collectives" --device cpu --operations all_reduce $flag 4
+  expect "$flag without the ring" grep -q "error: $flag has no effect: --operations has no ring_all_reduce" err
+done
+run 1 "$collectives" --device cpu --segment-bytes 1
+expect "a segment below an element" grep -q 'error: --segment-bytes is 1, expected at least an element of f32' err
 run 1 "$collectives" --device cpu --min-bytes 8 --max-bytes 4
 expect "sizes" grep -q 'error: --min-bytes is 8' err
 run 1 "$collectives" --device cpu --max-bytes 68719476736 --dtype bf16

@@ -23,7 +23,7 @@ INTERNAL = {
             "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer zero3_reducer",
     "io": "checksum embed json mapped_file parse",
     "nn": "hugging_face_config hugging_face_names module_scope parameter_units shard_range",
-    "optim": "",
+    "optim": "setting",
     "text": "gpt2_pieces unicode_classes unicode_ranges utf8",
     "train": "checkpointing console graph_table json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_curves report/run_report report/step_timeline "

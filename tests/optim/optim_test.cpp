@@ -42,6 +42,14 @@ TEST_CASE("optimizers refuse invalid settings by name", "[optim]") {
   CHECK_THROWS_WITH(Adam(arena, {.eps = 0}), ContainsSubstring("eps must be finite and positive"));
   CHECK_THROWS_WITH(Adam(arena, {.eps = std::nan("")}), ContainsSubstring("eps"));
   CHECK_THROWS_WITH(Adam(arena, {.eps = INFINITY}), ContainsSubstring("eps must be finite"));
+  // As floats infinite and 0.
+  CHECK_THROWS_WITH(AdamW(arena, {.weight_decay = 1e39}),
+                    ContainsSubstring("weight decay must be at most 3.4e38, found 1e+39"));
+  CHECK_THROWS_WITH(SGD(arena, {.momentum = 1e39}),
+                    ContainsSubstring("SGD: momentum must be at most 3.4e38"));
+  CHECK_THROWS_WITH(Adam(arena, {.eps = 1e39}), ContainsSubstring("Adam: eps must be at most 3.4e38"));
+  CHECK_THROWS_WITH(Adam(arena, {.eps = 1e-46}),
+                    ContainsSubstring("Adam: eps must be at least 1.4e-45, found 1e-46"));
   for (const double bad : {0.0, -1.0, std::nan("")}) {
     CHECK_THROWS_WITH(clip_grad_norm(arena, bad), ContainsSubstring("max_norm must be above 0"));
     CHECK_THROWS_WITH(clip_grad_norm(arena, 1, {.norm_type = bad}),
@@ -96,6 +104,13 @@ TEST_CASE("an empty parameter group or one with an invalid setting is an error t
     group.weight_decay = bad;
     CHECK_THROWS_WITH(SGD(arena, {}, {group}), ContainsSubstring("'only a': weight decay must be finite"));
   }
+  ParameterGroup group = named("a");
+  group.lr_scale = 1e39;
+  CHECK_THROWS_WITH(SGD(arena, {}, {group}), ContainsSubstring("'only a': lr_scale must be at most 3.4e38"));
+  group.lr_scale = 1e30;
+  CHECK_THROWS_WITH(
+      SGD(arena, {}, {group, group}),
+      ContainsSubstring("'only a': lr_scale times that of earlier groups must be at most 3.4e38"));
   CHECK_THROWS_WITH(SGD(arena, {}, {{.name = "empty", .contains = nullptr}}),
                     ContainsSubstring("'empty' has no predicate"));
 }

@@ -67,6 +67,11 @@ TEST_CASE("schedules refuse invalid settings", "[schedule]") {
   CHECK_THROWS_WITH(schedule::one_cycle(0.1, 10, 1.5), ContainsSubstring("in [0, 1], found 1.5"));
   CHECK_THROWS_WITH(schedule::warm_up(schedule::Warmup::linear, -1, schedule::constant(1)),
                     ContainsSubstring("found -1"));
+  CHECK_THROWS_WITH(Schedule()(3),
+                    ContainsSubstring("the schedule is empty: expected a function of the step"));
+  CHECK_THROWS_WITH(Schedule(nullptr)(3), ContainsSubstring("the schedule is empty"));
+  CHECK_THROWS_WITH(schedule::warm_up(schedule::Warmup::linear, 2, {}),
+                    ContainsSubstring("the schedule after the warm-up is empty"));
   CHECK_THROWS_WITH(scale_rate(BatchScaling::linear, 0.1, 0, 256), ContainsSubstring("found 0 and 256"));
 }
 

@@ -7,7 +7,9 @@
 #include "core/random.h"
 #include "data/dataset.h"
 #include "nn/layers.h"
+#include "nn/model_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "train/trainer.h"
 
 namespace ringtape::test {
@@ -69,6 +71,25 @@ TEST_CASE("a classification task has no ignored targets", "[train]") {
   task.make_model = [] { return make_mlp({3, 2}); };
   CHECK_THROWS_WITH(Trainer(task, one_step()).evaluate(),
                     ContainsSubstring("the target of row 4 is outside"));
+}
+
+TEST_CASE("a failed evaluation leaves the trained weights in --save", "[train]") {
+  const TemporaryFolder folder;
+  const auto train = [&folder](const char* file, std::int64_t test_features) {
+    Task task = task_with({});
+    task.test = std::make_shared<TensorDataset>(randn({8, test_features}), randn({8, 1}));
+    TrainerOptions options = one_step();
+    options.model.save = (folder / file).string();
+    Trainer(task, options).train();
+  };
+  train("right", 3);
+  CHECK_THROWS_WITH(train("wrong", 4), ContainsSubstring("linear"));
+  const auto weights_in = [&folder](const char* file) {
+    const std::shared_ptr<Module> read = make_mlp({3, 1});
+    load_model(*read, (folder / file).string());
+    return read->parameter("0.weight").to_vector<float>();
+  };
+  CHECK(weights_in("wrong") == weights_in("right"));
 }
 
 TEST_CASE("the check of a loss changes neither its random numbers nor the weights", "[train]") {
