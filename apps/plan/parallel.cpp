@@ -25,6 +25,8 @@ struct Options {
   std::string optimizer = "adam";
   std::string algorithm = "ring";
   std::string compress = "none";
+  bool sequence_parallel = false, no_sequence_parallel = false;
+  bool reshard = false, no_reshard = false;
   std::int64_t workspace_mib = 0;
   double bucket_mib = 25;
   std::int64_t show = 5;
@@ -69,19 +71,19 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
   app.option("--micro-batch", between(request.micro_batch, 1, kMaxSize), "samples in a forward pass")
       .no_default();
-  app.option("--sequence-parallel",
-             named_option_value(request.sequence_parallel, {{"yes", true}, {"no", false}}),
-             "tensor ranks divide the tokens too; --sequence-parallel no: they do not")
-      .value_may_be_left_out("yes");
+  const Flag sequence =
+      app.option("--sequence-parallel", options.sequence_parallel, "tensor ranks divide the tokens too");
+  app.option("--no-sequence-parallel", options.no_sequence_parallel, "tensor ranks do not divide the tokens")
+      .excludes(sequence);
   app.option("--pipeline-chunks", between(request.chunks, 1, 100),
              "chunks of the model (virtual stages) in each stage")
       .no_default();
   app.option("--recompute", between(request.recompute, 0, kMaxSize),
              "keep only the input of each segment of this many blocks; 0: keep everything")
       .no_default();
-  app.option("--no-reshard", named_option_value(request.reshard, {{"yes", false}, {"no", true}}),
-             "ZeRO 3 keeps what a forward has gathered until its backward; --no-reshard no: it does not")
-      .value_may_be_left_out("yes");
+  const Flag no_reshard = app.option("--no-reshard", options.no_reshard,
+                                     "ZeRO 3 keeps what a forward has gathered until its backward");
+  app.option("--reshard", options.reshard, "ZeRO 3 gathers again for the backward").excludes(no_reshard);
   options.cluster.add(app);
   app.group("Output");
   app.option("--show", between(options.show, 1, 1'000'000), "number of plans to print");
@@ -98,6 +100,10 @@ void plan(const Options& options) {
   request.bucket_sizes = buckets_of_mib(options.bucket_mib);
   request.compute = dtype_from_name(options.dtype.c_str());
   if (options.compress != "none") request.compress = dtype_from_name(options.compress.c_str());
+  if (options.sequence_parallel || options.no_sequence_parallel) {
+    request.sequence_parallel = options.sequence_parallel;
+  }
+  if (options.reshard || options.no_reshard) request.reshard = options.reshard;
   const OptimizerKind& optimizer = optimizer_named(options.optimizer);
   request.state_per_parameter = optimizer.state_per_parameter(optimizer.defaults);
   const ParallelPlans plans = plan_parallel(request);

@@ -633,11 +633,16 @@ rm plans.json
 refuse "--layers" plan parallel --ranks 16
 refuse "--vocabulary" plan parallel "${gpt[@]:0:8}" --ranks 16
 refuse "3 heads of keys and values do not divide 8 heads" plan parallel "${gpt[@]}" --ranks 16 --kv-heads 3
-refuse "--sequence-parallel: expected yes or no, found 'maybe'" plan parallel "${gpt[@]}" --ranks 16 --sequence-parallel maybe
+refuse "--sequence-parallel cannot be used with --no-sequence-parallel" plan parallel "${gpt[@]}" --ranks 16 --sequence-parallel --no-sequence-parallel
+refuse "--no-reshard cannot be used with --reshard" plan parallel "${gpt[@]}" --ranks 16 --reshard --no-reshard
 accept plan parallel "${gpt[@]}" --ranks 8 --tensor-parallel 2 --pipeline-parallel 2 --context-parallel 1 --zero 3 --micro-batch 4 \
   --sequence-parallel --pipeline-chunks 2 --recompute 2 --no-reshard
 expect "one way, with all that is fixed" grep -qE ' 1 way computed$' "$work/out"
 expect "in its row" grep -qE ' +no reshard, sequence, recompute 2, 2 chunks$' "$work/out"
+accept plan parallel "${gpt[@]}" --ranks 8 --tensor-parallel 2 --pipeline-parallel 2 --context-parallel 1 --zero 3 --micro-batch 4 \
+  --no-sequence-parallel --pipeline-chunks 2 --recompute 2 --reshard
+expect "one way with the opposite too" grep -qE ' 1 way computed$' "$work/out"
+expect "in its row too" grep -qE ' {2,}recompute 2, 2 chunks$' "$work/out"
 refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
 refuse "--tensor-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 3
 refuse "--context-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --context-parallel 3
