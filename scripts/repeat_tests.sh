@@ -31,8 +31,8 @@ build=${BUILD:-build/release}
 [ "$runs" -ge 1 ] || die "$runs runs: expected at least 1"
 
 cores=$(nproc)
-started=() # the busy loops, and ctest
-stop_all() { if [ ${#started[@]} -gt 0 ]; then kill "${started[@]}" 2>/dev/null || true; fi; }
+started=() # the busy loops, and the process group of ctest and its tests, as a negative number
+stop_all() { if [ ${#started[@]} -gt 0 ]; then kill -- "${started[@]}" 2>/dev/null || true; fi; }
 trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -49,8 +49,10 @@ failures=0
 for ((run = 1; run <= runs; ++run)); do
   log=$build/repeated/$run.log
   start=$SECONDS
+  set -m # ctest gets a process group of its own
   ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel $((2 * cores)) "$@" >"$log" 2>&1 &
-  started[cores]=$!
+  set +m
+  started[cores]=-$!
   status=0
   wait $! || status=$?
   unset "started[cores]"

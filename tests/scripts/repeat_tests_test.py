@@ -64,9 +64,16 @@ class RepeatTests(unittest.TestCase):
             while any("repeat_tests.sh" in self.command(pid) for pid in loops) and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual([pid for pid in loops if "repeat_tests.sh" in self.command(pid)], [])
-            for pid in self.session(script.pid):  # the test itself, which ctest leaves running
+            if how == signal.SIGTERM:
+                while self.running_tests(script.pid) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.assertEqual(self.running_tests(script.pid), [])
+            for pid in self.session(script.pid):  # the test itself, which SIGKILL leaves running
                 with contextlib.suppress(ProcessLookupError):  # it may just be ending
                     os.kill(pid, signal.SIGKILL)
+
+    def running_tests(self, leader):
+        return [pid for pid in self.session(leader) if "sleep" in self.command(pid)]
 
     def session(self, leader):
         found = subprocess.run(["ps", "-s", str(leader), "-o", "pid="], capture_output=True, text=True, check=False)
