@@ -23,7 +23,7 @@ class BackwardContext;
 class Tape;
 struct ParameterShard;
 
-/// What a ParameterArena and the backwards that write the gradients of its parameters tell each other.
+/// Shared state of a ParameterArena and the backwards that write the gradients of its parameters.
 struct ArenaGradients {
   const float* loss_scale = nullptr;  ///< see ParameterArena::loss_scale()
   bool are_scaled = false;            ///< since zero_grad() a gradient was written under a loss scale

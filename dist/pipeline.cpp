@@ -16,10 +16,10 @@
 namespace ringtape {
 namespace {
 
-/// What the next stage must know about a result: sizes, their number, the dtype, and the counters so far.
+/// The header of a result for the next stage: sizes, their number, the dtype, and the counters so far.
 constexpr std::int64_t kHeader = Shape::kMaxDims + 3;
 
-/// Fills `tensor` with what the neighbour sends.
+/// Fills `tensor` with the neighbour's values.
 void receive(Communicator& from, const Tensor& tensor) {
   const SpanScope span(Track::waiting, "receive");
   from.exchange({}, {{tensor, 1 - from.rank()}}).wait();

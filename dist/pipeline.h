@@ -99,7 +99,7 @@ class Pipeline {
     DType dtype = DType::f32;
     std::uint64_t counters = 0;
   };
-  /// What a stage must know about a forward before it runs it.
+  /// The properties of a forward that a stage needs before it runs it.
   struct ForwardPlan {
     std::vector<ChunkInput> chunks;
     std::uint64_t counters = 0;  ///< of the whole model

@@ -9,7 +9,7 @@
 namespace ringtape {
 
 const CublasHandles& cublas_handles(const Stream& stream) {
-  constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
+  constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's recommendation for Hopper
   RINGTAPE_CUDA(cudaSetDevice(stream.device().index));
   static std::mutex mutex;
   // Never destroyed: at the end of the process CUDA may shut down first.
@@ -20,7 +20,7 @@ const CublasHandles& cublas_handles(const Stream& stream) {
 
   CublasHandles handles{
       .blas = nullptr, .lt = nullptr, .workspace = nullptr, .workspace_bytes = kWorkspaceBytes};
-  RINGTAPE_CUDA(cudaMalloc(&handles.workspace, kWorkspaceBytes));  // first: it is what may fail
+  RINGTAPE_CUDA(cudaMalloc(&handles.workspace, kWorkspaceBytes));  // first: it may fail
   RINGTAPE_CUBLAS(cublasCreate(&handles.blas));
   RINGTAPE_CUBLAS(cublasLtCreate(&handles.lt));
   RINGTAPE_CUBLAS(cublasSetStream(handles.blas, static_cast<cudaStream_t>(stream.native())));

@@ -12,7 +12,7 @@
 /// costs no more than before.
 namespace ringtape {
 
-/// Which linear layers get low-rank factors, and of what rank.
+/// The linear layers that get low-rank factors, and the rank of the factors.
 struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 16;  ///< the product is multiplied by alpha / rank

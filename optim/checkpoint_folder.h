@@ -42,7 +42,7 @@ class CheckpointFolder {
   /// The newest complete checkpoint, skipping damaged ones; nothing for a folder without checkpoints. Throws
   /// Error if all are damaged.
   std::optional<Checkpoint> newest();
-  /// What is wrong with each checkpoint that newest() has skipped, and each .safetensors without a .json,
+  /// The damage of each checkpoint that newest() has skipped, and each .safetensors without a .json,
   /// which a process leaves if it is killed between writing the two.
   const std::vector<std::string>& damaged() const { return damaged_; }
 

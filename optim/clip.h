@@ -4,7 +4,7 @@
 
 namespace ringtape {
 
-/// Which norm clip_grad_norm() takes, and what it does if the norm is infinite or NaN.
+/// The norm that clip_grad_norm() takes, and its effect if the norm is infinite or NaN.
 struct ClipNormOptions {
   double norm_type = 2;  ///< p of the p-norm, above 0; infinity: the largest absolute value
   /// If the norm is infinite or NaN, the next optimizer step changes nothing and is counted in

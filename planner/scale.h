@@ -65,7 +65,7 @@ struct ScaleRequest {
   double checkpoint = 0;           ///< seconds to write one
   double restart = 0;              ///< seconds
   double checkpoint_interval = 0;  ///< seconds of training; 0: the best, by Daly (2006)
-  // What to simulate.
+  // The simulated runs.
   std::vector<std::int64_t> ranks;
   /// The largest number of ranks whose steps are simulated message by message, unless that takes more than
   /// 10^8 messages. With a mesh: of data x context ranks.

@@ -2,7 +2,7 @@
 
 namespace ringtape {
 
-/// What standard output can show.
+/// The capabilities of standard output.
 struct Terminal {
   int columns = 80;
   bool has_utf8 = true;

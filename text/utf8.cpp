@@ -6,7 +6,7 @@
 namespace ringtape {
 namespace {
 
-/// What a first byte says: the bytes of the character, its bits of the code point, and the range of the
+/// The meaning of a first byte: the bytes of the character, its bits of the code point, and the range of the
 /// second byte, which rules out overlong forms, surrogates, and numbers above U+10FFFF.
 struct FirstByte {
   std::size_t bytes;

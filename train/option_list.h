@@ -25,7 +25,7 @@ enum class Effect {
   result,     ///< the trained weights: a checkpoint can only be resumed with the same value
   execution,  ///< how and where the same result is computed, and the length of training
   machine,    ///< the device of a rank: may differ between the ranks of a run
-  output,     ///< what is printed, read from and written to files
+  output,     ///< text and files that are read or written
 };
 
 /// A condition that must hold for an option to have an effect. The options must outlive it.

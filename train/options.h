@@ -118,7 +118,7 @@ struct StepRange {
   bool operator==(const StepRange&) const = default;
 };
 
-/// What a run prints and writes about itself.
+/// The output of a run about itself, on the terminal and in files.
 struct ObservationOptions {
   bool quiet = false;          ///< print only warnings and the tape of print_tape
   std::string metrics;         ///< file for a JSON object for each step

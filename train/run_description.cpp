@@ -8,7 +8,7 @@
 #include "profile/machine.h"
 #include "train/training_run.h"
 
-// What a run prints about itself before it begins.
+// The description of a run that is printed before it begins.
 namespace ringtape {
 
 std::string Trainer::Run::schedule_text() const {

@@ -21,7 +21,7 @@ namespace ringtape {
 
 class Batch;
 
-/// What the memory of an update depends on, besides the model.
+/// The properties of an update, besides the model, on which its memory depends.
 struct UpdateShape {
   std::int64_t micro_batch = 1;          ///< samples in a forward pass
   std::int64_t state_per_parameter = 0;  ///< f32 values in the optimizer's state per parameter element

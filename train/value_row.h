@@ -9,8 +9,8 @@
 
 namespace ringtape {
 
-/// What --record-values writes about one tensor: its place in the run, a hash of all its values, and enough
-/// of them to tell how far two runs are apart. A line of the file is one row as a JSON object.
+/// The record of one tensor in the file of --record-values: its place in the run, a hash of all its values,
+/// and enough of them to tell how far two runs are apart. A line of the file is one row as a JSON object.
 struct ValueRow {
   /// The largest number of values in a row. A tensor with more values is sampled at about equal distances,
   /// including its first and last value.
