@@ -33,7 +33,7 @@ class LayerFactory {
   void set_context(std::shared_ptr<const ContextPart> context) { context_ = std::move(context); }
   /// Whether a rank has only part of the model or of its sequences.
   bool divides() const { return ranks() > 1 || stages_ != nullptr || context_ != nullptr; }
-  /// The number of a rank's items, such as heads, of `count`. Throws Error that names `what` and the nearest
+  /// A rank's number of the `count` items, such as heads. Throws Error that names `what` and the nearest
   /// possible number of ranks if the items cannot be divided equally.
   virtual std::int64_t part_of(const char* what, std::int64_t count) const;
 
