@@ -248,8 +248,10 @@ void print_mistakes(Example& example, const Pieces& pieces) {
   fmt::print("4. What goes wrong otherwise (the largest of all parameters)\n\n   {:<84} {:>15}\n", "",
              "||G - g||/||g||");
   line("right: sums of losses over N", example.accumulate(pieces), at_once);
-  line(fmt::format("scaling forgotten: {} means added up, so G = {} g", pieces.size(), pieces.size()),
-       example.accumulate(pieces, mean), at_once);
+  const char* const about = pieces.back().size == pieces.front().size ? "" : "about ";
+  line(
+      fmt::format("scaling forgotten: {} means added up, so G = {}{} g", pieces.size(), about, pieces.size()),
+      example.accumulate(pieces, mean), at_once);
   line(fmt::format("means over {}, {}", counted(std::ssize(pieces), "step"), sizes_of(pieces)),
        example.accumulate(pieces, mean_over_steps(pieces)), at_once);
 
@@ -271,10 +273,10 @@ void print_mistakes(Example& example, const Pieces& pieces) {
   line(fmt::format("the same targets, right: sums over N = {}", example.targets({{0, batch}})),
        example.accumulate(pieces), of_counted);
   fmt::print(
-      "\n   SGD takes a gradient {} times as large for a learning rate {} times as large. Adam divides by "
+      "\n   SGD takes a gradient {}{} times as large for a learning rate {} times as large. Adam divides by "
       "the\n"
       "   gradient's size and hides the mistake; clipping by norm does not.\n\n",
-      pieces.size(), pieces.size());
+      about, pieces.size(), pieces.size());
 }
 
 void print_epoch(std::int64_t samples, std::int64_t global_batch, std::int64_t micro_batch) {

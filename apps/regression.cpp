@@ -44,13 +44,17 @@ void standardise(const Split& data) {
   const std::int64_t columns = train.size(1);
   for (std::int64_t column = 0; column < columns; ++column) {
     double sum = 0, squares = 0;
-    for (std::int64_t i = column; i < train.elements(); i += columns) sum += train.data<double>()[i];
+    bool is_constant = true;  // whose squares may be above 0 by rounding
+    for (std::int64_t i = column; i < train.elements(); i += columns) {
+      sum += train.data<double>()[i];
+      is_constant = is_constant && train.data<double>()[i] == train.data<double>()[column];
+    }
     const auto rows = static_cast<double>(train.size(0));
     const double mean = sum / rows;
     for (std::int64_t i = column; i < train.elements(); i += columns) {
       squares += (train.data<double>()[i] - mean) * (train.data<double>()[i] - mean);
     }
-    const double factor = squares > 0 ? 1.0 / std::sqrt(squares / rows) : 0.0;
+    const double factor = !is_constant && squares > 0 ? 1.0 / std::sqrt(squares / rows) : 0.0;
     for (const Tensor& table : {train, test}) {
       for (std::int64_t i = column; i < table.elements(); i += columns) {
         double& value = table.data<double>()[i];

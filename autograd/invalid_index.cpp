@@ -35,13 +35,15 @@ std::int32_t* invalid_target_flag(Device device) {
 }
 
 void check_indices(Device device) {
+  std::string first;
   for (auto& [key, flag] : invalid_index_flags()) {
     if (flag.device() != device) continue;
     const auto position = static_cast<std::int64_t>(flag.item());
     if (position == 0) continue;
     fill(Stream::current(device), DType::i32, flag.raw(), std::int64_t{1}, 0.0);
-    fail("{}", fmt::format(fmt::runtime(key.second), position - 1));
+    if (first.empty()) first = fmt::format(fmt::runtime(key.second), position - 1);
   }
+  check(first.empty(), "{}", first);
 }
 
 }  // namespace ringtape

@@ -1,5 +1,8 @@
 # Decides whether the CUDA kernels are built, and whether for GPUs, and for which, or for the GPU model.
 include(OldCudaArchitectures)
+if(NOT RINGTAPE_CUDA MATCHES "^(AUTO|ON|OFF|MODEL)$")
+  message(FATAL_ERROR "RINGTAPE_CUDA: expected AUTO, ON, OFF or MODEL, found '${RINGTAPE_CUDA}'")
+endif()
 set(RINGTAPE_WITH_CUDA OFF)
 execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE no_smi)
 set(gpu_is_listed OFF)

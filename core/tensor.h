@@ -124,7 +124,7 @@ Tensor copy_to(const Tensor& tensor, Device device);
 
 /// The elements in a format like PyTorch's: rows in brackets, four decimals (scientific if a nonzero element
 /// is below 1e-4 or at least 1e8), then shape, dtype and device. Of a tensor with more than 1000 elements
-/// long dimensions are shortened.
+/// long dimensions are shortened. Elements are converted to f64, which is exact for i64 up to 2^53.
 std::string to_string(const Tensor& tensor);
 /// "f32[64, 10] on cpu", for error texts.
 std::string describe(const Tensor& tensor);

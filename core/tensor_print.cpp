@@ -19,7 +19,7 @@ struct Format {
   std::size_t width = 0;
 
   Format(const std::vector<double>& values, DType dtype) : is_float(is_floating(dtype)) {
-    double largest = 0, smallest = 0;  // one of these has the longest text, or it is "-inf"
+    double largest = 0, smallest = 0;
     for (const double value : values) {
       if (!std::isfinite(value)) {
         width = 4;
@@ -30,7 +30,10 @@ struct Format {
       const double size = std::abs(value);
       if (is_float && size != 0 && (size < 1e-4 || size >= 1e8)) scientific = true;
     }
+    // Without exponents one of these has the longest text, or it is "-inf".
     width = std::max({width, text(largest).size(), text(smallest).size()});
+    if (!scientific) return;
+    for (const double value : values) width = std::max(width, text(value).size());
   }
 
   std::string text(double value) const {

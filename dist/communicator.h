@@ -114,8 +114,9 @@ class Communicator {
                std::span<const std::int64_t> counts = {});
   /// Sends and receives at the same time. All tensors of a call have one dtype. Each send matches a receive
   /// of its peer, which must have the same number of elements; several between two ranks match in order. A
-  /// rank without transfers need not call. Consecutive exchanges are in flight together. traffic() counts
-  /// their bytes.
+  /// rank without transfers need not call. traffic() counts their bytes. Over MPI, consecutive exchanges are
+  /// in flight together. Over NCCL, each begins when the one before it has ended, so transfers that wait for
+  /// each other, such as a send to a rank and a receive from it, belong in one call.
   Work exchange(std::vector<Transfer> sends, std::vector<Transfer> receives);
   /// Returns when all ranks have called it; `deadline` is the timeout of this call.
   void barrier(Seconds deadline);

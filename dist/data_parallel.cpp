@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -54,8 +55,10 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
     comm_->broadcast(arena.values(), 0).wait();
     arena.bump_versions();
   }
+  std::set<const Tensor*> in_arena;
+  for (const ArenaEntry& entry : arena.entries()) in_arena.insert(entry.tensor);
   for (const auto& [name, tensor] : model.named_parameters()) {
-    if (!tensor->requires_grad()) comm_->broadcast(tensor->detach(), 0).wait();
+    if (!in_arena.contains(tensor)) comm_->broadcast(tensor->detach(), 0).wait();
   }
   int chunks = 1;
   for (const ArenaEntry& entry : arena.entries()) chunks = std::max(chunks, entry.chunk + 1);

@@ -176,6 +176,8 @@ void MpiThread::loop() {
       }
       std::unique_lock lock(mutex_);
       if (abandoned_ || (ended_ && queue_.empty() && running_.empty())) break;
+      // It may have been submitted since take_next() looked.
+      if (!queue_.empty() && may_start(queue_.front().job)) continue;
       if (running_.empty()) {
         changed_.wait(lock, [this] { return ended_ || !queue_.empty(); });
       } else if (const auto test = next_test(patience.next(*waiting_ > 0)); test > Clock::now()) {

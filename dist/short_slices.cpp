@@ -10,8 +10,8 @@ namespace ringtape {
 
 void ask_for_short_slices() {
   sched_attr attributes{};
-  attributes.size = sizeof attributes;
-  attributes.sched_policy = SCHED_NORMAL;
+  const bool is_known = syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0;
+  if (!is_known || attributes.sched_policy != SCHED_NORMAL) return;
   attributes.sched_runtime = 100'000;  // nanoseconds: the minimum
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }

@@ -26,11 +26,8 @@ struct SlowLink {
   Seconds latency{0};
   double bytes_per_second = std::numeric_limits<double>::infinity();
 
+  /// The time on the link, without the latency.
   Seconds transfer_time(double bytes) const { return Seconds(bytes / bytes_per_second); }
-  /// The time from the start of the transfer to the arrival of the last byte.
-  Seconds time_of(const Call& call, int world_size) const {
-    return latency + transfer_time(bytes_on_link(call, world_size));
-  }
 };
 
 /// "LATENCY_US,MBYTES_PER_S", such as "100,250": 100 microseconds and 250 MB (10^6 bytes) a second. Throws

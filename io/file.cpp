@@ -33,6 +33,27 @@ std::filesystem::path follow_links(std::filesystem::path path) {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
+class OpenFolder {
+ public:
+  explicit OpenFolder(const std::filesystem::path& path)
+      : name_(path.string()), descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    check(descriptor_ >= 0, "{}: cannot open the folder: {}", name_, std::strerror(errno));
+  }
+  ~OpenFolder() { ::close(descriptor_); }
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+
+  void flush() const {
+    // Some file systems have no fsync for folders and answer EINVAL.
+    check(::fsync(descriptor_) == 0 || errno == EINVAL, "{}: cannot flush the folder: {}", name_,
+          std::strerror(errno));
+  }
+
+ private:
+  std::string name_;
+  int descriptor_;
+};
+
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
@@ -100,14 +121,7 @@ std::string input_name(const std::filesystem::path& path) {
 }
 
 void flush_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  check(descriptor >= 0, "{}: cannot open the folder: {}", folder.string(), std::strerror(errno));
-  const int result = ::fsync(descriptor);
-  const int reason = errno;
-  ::close(descriptor);
-  // Some file systems have no fsync for folders and answer EINVAL.
-  check(result == 0 || reason == EINVAL, "{}: cannot flush the folder: {}", folder.string(),
-        std::strerror(reason));
+  OpenFolder(folder).flush();
 }
 
 AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(follow_links(path)) {
@@ -149,10 +163,11 @@ void AtomicFile::finish() {
 
 void AtomicFile::commit() {
   if (descriptor_ >= 0) finish();
+  const OpenFolder folder(path_.has_parent_path() ? path_.parent_path() : ".");
   check(::rename(temporary_.c_str(), path_.c_str()) == 0, "{}: cannot rename {}: {}", path_.string(),
         temporary_.string(), std::strerror(errno));
   temporary_.clear();
-  flush_folder(path_.has_parent_path() ? path_.parent_path() : ".");  // makes the rename durable
+  folder.flush();  // makes the rename durable
 }
 
 bool AtomicFile::is_temporary_name(std::string_view name, std::string_view file) {

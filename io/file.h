@@ -65,7 +65,8 @@ class NewFolder {
 /// Writes a file atomically: a reader sees the old or the complete new file, even after a crash or with a
 /// full disk. The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. Without commit() the temporary file is removed and an old file stays unchanged. Every function
-/// throws Error that names the file and the reason.
+/// throws Error that names the file and the reason; then too an old file stays unchanged, unless the folder
+/// cannot be flushed after the renaming.
 class AtomicFile {
  public:
   /// Follows symbolic links. Throws Error when the temporary file cannot be created, or when `path` exists

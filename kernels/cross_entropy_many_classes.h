@@ -174,7 +174,7 @@ SharedMemory shared_memory(const Stream& stream) {
   return {225 * 1024, 228 * 1024};  // as on an H100, which allows a block 227 KiB
 #else
   static_cast<void>(stream);
-  return {64 * 1024, 0};  // stays in the second-level cache
+  return {64 * 1024, 0};  // stays in the L2 cache
 #endif
 }
 

@@ -160,7 +160,8 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
   make_flat_tensors(buffers, device, compute_dtype);
   auto buffer = buffers.begin();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    while (offsets[i] >= buffer->end) ++buffer;
+    // A parameter without elements may begin at the end of the last buffer.
+    while (offsets[i] >= buffer->end && buffer + 1 != buffers.end()) ++buffer;
     const std::int64_t offset = offsets[i] - buffer->first;
     Tensor& tensor = *parameters[i].tensor;
     Tensor moved = part_of(buffer->values, offset, tensor.shape());

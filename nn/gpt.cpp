@@ -155,6 +155,7 @@ void GPT::set_recompute(std::int64_t blocks) {
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t capacity) const {
+  check(layers_->stages() == nullptr, "GPT: make_cache() is for a rank with all blocks");
   return KVCache(options_, batch, capacity, compute_dtype_of(*wte_), wte_->device());
 }
 

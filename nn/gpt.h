@@ -42,7 +42,7 @@ class GPT : public Module {
   /// Throws Error if the cache is too short or for another batch or number of layers, in training mode, and
   /// if ranks divide sequences.
   Tensor next(const Tensor& tokens, KVCache& cache);
-  /// An empty cache in the dtype and on the device of this model.
+  /// An empty cache in the dtype and on the device of this model, for a rank that has all blocks.
   KVCache make_cache(std::int64_t batch, std::int64_t capacity) const;
 
   const TransformerOptions& options() const { return options_; }

@@ -184,8 +184,10 @@ class PeakOfGptUpdate {
 };
 
 void check_part(const TransformerOptions& model, const GptPart& part) {
-  check(part.tensor >= 1 && model.heads % part.tensor == 0 && model.kv_heads_or_default() % part.tensor == 0,
-        "GPT: {} ranks do not divide {} heads", part.tensor, model.heads);
+  const std::int64_t kv_heads = model.kv_heads_or_default();
+  check(part.tensor >= 1 && model.heads % part.tensor == 0 && kv_heads % part.tensor == 0,
+        "GPT: {} ranks do not divide {} heads of queries and {} of keys and values", part.tensor, model.heads,
+        kv_heads);
   check(part.tensor_rank >= 0 && part.tensor_rank < part.tensor, "GPT: rank {} of {}, expected 0 to {}",
         part.tensor_rank, part.tensor, part.tensor - 1);
   check(part.context >= 1, "GPT: {} context ranks, expected at least 1", part.context);
@@ -209,7 +211,8 @@ void check_problem(const GptMemoryProblem& p) {
   check_size("values of state per parameter", p.state_per_parameter, 0);
   check_size("blocks in a segment", p.recompute, 0);
   check(p.tokens % (2 * p.part.context) == 0 || p.part.context == 1,
-        "memory estimate: {} context ranks do not divide {} tokens", p.part.context, p.tokens);
+        "memory estimate: {} tokens cannot be divided into two chunks for each of {} context ranks", p.tokens,
+        p.part.context);
   check(p.tokens <= p.model.context, "memory estimate: {} tokens exceed the context of {}", p.tokens,
         p.model.context);
   check(p.compute == DType::f32 || p.compute == DType::bf16 || p.compute == DType::f16,

@@ -24,17 +24,21 @@
 namespace ringtape {
 namespace {
 
+const char* const kWeights = "model.safetensors";
 const char* const kIndex = "model.safetensors.index.json";
+/// The name of GPT-2 in GPT2LMHeadModel. Files of a GPT2Model do not have it.
+const std::string kBody = "transformer.";
 
-/// The tensors of all files of a folder, by name without "transformer.".
+/// The tensors of all files of a folder, by name without kBody. As in transformers, shards are read only if
+/// there is no model.safetensors.
 class WeightFiles {
  public:
   explicit WeightFiles(const std::filesystem::path& folder) : folder_(folder) {
     const std::filesystem::path index = folder / kIndex;
-    if (std::filesystem::exists(index)) {
+    if (!std::filesystem::exists(folder / kWeights) && std::filesystem::exists(index)) {
       add_shards(index);
     } else {
-      add("model.safetensors");
+      add(kWeights);
     }
   }
 
@@ -62,9 +66,8 @@ class WeightFiles {
   const SafetensorsFile& add(const std::string& file_name) {
     files_.push_back(std::make_unique<SafetensorsFile>(folder_ / file_name));
     for (const SafetensorsFile::Entry& entry : files_.back()->entries()) {
-      const std::string prefix = "transformer.";
-      const bool has_prefix = entry.name.starts_with(prefix);
-      const std::string name = has_prefix ? entry.name.substr(prefix.size()) : entry.name;
+      const bool is_of_body = entry.name.starts_with(kBody);
+      const std::string name = is_of_body ? entry.name.substr(kBody.size()) : entry.name;
       const bool is_new = entries_.insert({name, {files_.back().get(), entry.name}}).second;
       check(is_new, "{}: tensor '{}' is there twice", folder_.string(), name);
     }
@@ -207,7 +210,7 @@ void check_save_gpt(const TransformerOptions& options, const std::filesystem::pa
         "biases)",
         folder.string());
   const NewFolder made(folder);
-  for (const char* name : {"model.safetensors", "config.json"}) {
+  for (const char* name : {kWeights, "config.json"}) {
     const AtomicFile probe(folder / name);  // throws if it cannot be written; nothing is changed
   }
 }
@@ -226,6 +229,10 @@ void save_gpt(GPT& model, const std::filesystem::path& folder,
            (source.parameter.starts_with("h.") || source.parameter.starts_with("ln_f."));
   };
   std::vector<NamedTensor> tensors;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    const bool is_of_body = is_gpt2(options) && name != "lm_head.weight";
+    tensors.push_back({is_of_body ? kBody + name : name, tensor});
+  };
   for (const WeightSource& source : weight_sources(options)) {
     const Tensor value = to(model.parameter(source.parameter).detach(), Device{});
     std::int64_t first = 0;
@@ -236,16 +243,16 @@ void save_gpt(GPT& model, const std::filesystem::path& folder,
         first += source.rows[i];
       }
       if (source.transposed) part = transposed(part);
-      tensors.push_back({source.tensors[i], part});
+      add(source.tensors[i], part);
       if (lacks_bias(source)) {
         const std::string layer = source.parameter.substr(0, source.parameter.rfind('.'));
-        tensors.push_back({layer + ".bias", zeros({value.size(0)})});
+        add(layer + ".bias", zeros({value.size(0)}));
       }
     }
   }
   NewFolder made(folder);
   std::deque<AtomicFile> files;
-  write_safetensors(files.emplace_back(folder / "model.safetensors"), tensors, {{"format", "pt"}});
+  write_safetensors(files.emplace_back(folder / kWeights), tensors, {{"format", "pt"}});
   const auto write = [&](const std::string& name, const std::string& text) {
     files.emplace_back(folder / name).write(text.data(), text.size());
   };

@@ -104,6 +104,7 @@ TransformerOptions llama_options_of(const Config& config) {
   o.kv_heads = config.size_or("num_key_value_heads", o.heads);
   o.hidden = config.size("intermediate_size");
   o.dropout = config.number_or("ringtape_dropout", 0);  // Llama has dropout only in the attention
+  o.embedding_dropout = config.number_or("ringtape_embedding_dropout", o.dropout);
   o.attention_dropout = config.number_or("attention_dropout", 0);
   o.norm_eps = config.number_or("rms_norm_eps", 1e-6);
   o.rotary_base = config.number_or("rope_theta", 10000);
@@ -158,7 +159,8 @@ Json config_of(const TransformerOptions& o) {
             {"attention_bias", false},
             {"mlp_bias", false},
             {"tie_word_embeddings", o.tied},
-            {"ringtape_dropout", o.dropout}};
+            {"ringtape_dropout", o.dropout},
+            {"ringtape_embedding_dropout", o.embedding_dropout.value_or(o.dropout)}};
   }
   return {{"architectures", Json::Array{"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},

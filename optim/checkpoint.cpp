@@ -111,7 +111,8 @@ void save_checkpoint(const std::filesystem::path& json, const CheckpointContents
     file.commit();
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(path, ignored);  // the disk is full: leave no file without its JSON
+    // The disk is full: leave no file without its JSON.
+    if (!std::filesystem::exists(json, ignored)) std::filesystem::remove(path, ignored);
     throw;
   }
 }

@@ -1,7 +1,5 @@
 #include "optim/loss_scaler.h"
 
-#include <cmath>
-
 #include "autograd/creation.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -9,19 +7,23 @@
 #include "core/stream.h"
 #include "kernels/clip.h"
 #include "kernels/loss_scale.h"
+#include "optim/setting.h"
 
 namespace ringtape {
 
 LossScaler::LossScaler(ParameterArena& arena, const LossScalerOptions& options)
     : arena_(arena), options_(options) {
   check(arena.loss_scale() == nullptr, "loss scale: the arena already has a scaler, expected one");
-  check(std::isfinite(options.initial_scale) && options.floor > 0 && options.floor <= options.initial_scale,
-        "loss scale: expected a finite initial scale of at least the floor, and a floor above 0: found {} "
-        "and {}",
-        options.initial_scale, options.floor);
-  check(std::isfinite(options.growth_factor) && options.growth_factor > 1,
+  check_positive_setting("loss scale", "the initial scale", options.initial_scale);
+  check_positive_setting("loss scale", "the floor", options.floor);
+  check(options.floor <= options.initial_scale,
+        "loss scale: expected an initial scale of at least the floor, found {} and {}", options.initial_scale,
+        options.floor);
+  check_positive_setting("loss scale", "the growth factor", options.growth_factor);
+  check(static_cast<float>(options.growth_factor) > 1,
         "loss scale: the growth factor must be above 1, found {}", options.growth_factor);
-  check(options.backoff_factor > 0 && options.backoff_factor < 1,
+  check_positive_setting("loss scale", "the backoff factor", options.backoff_factor);
+  check(static_cast<float>(options.backoff_factor) < 1,
         "loss scale: the backoff factor must be between 0 and 1, found {}", options.backoff_factor);
   check(options.growth_interval >= 1, "loss scale: the growth interval must be at least 1 step, found {}",
         options.growth_interval);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/ceil_div.h"
 #include "core/divisors.h"
@@ -374,19 +375,23 @@ std::string ScaleMesh::context_text() const {
   return way.mesh.context > 1 ? fmt::format(" x {} context", way.mesh.context) : "";
 }
 
-std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most,
-                                         std::int64_t model_ranks) {
+std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most, std::int64_t model_ranks,
+                                         std::int64_t stages) {
   const std::int64_t local = cluster.ranks_per_node;
   check(local % model_ranks == 0 || model_ranks % local == 0,
         "models of {} ranks lie across nodes of {}: expected a divisor or a multiple", model_ranks, local);
   check(model_ranks <= most, "a model of {}, but at most {}", counted(model_ranks, "rank"),
         counted(most, "rank"));
   const std::int64_t unit = std::max(local, model_ranks);  // one node, or one model
-  const std::int64_t last = most <= unit ? most / model_ranks * model_ranks : most / unit * unit;
+  const std::int64_t part = most <= unit ? model_ranks : unit;
+  const std::int64_t nodes_of_stages = std::lcm(unit, stages * local);
+  const std::int64_t last = stages == 1              ? most / part * part
+                            : most < nodes_of_stages ? 0
+                                                     : most / nodes_of_stages * nodes_of_stages;
   std::vector<std::int64_t> ranks;
-  for (std::int64_t n = model_ranks; n < std::min(unit, last); n *= 2) ranks.push_back(n);
-  for (std::int64_t n = unit; n < last; n *= 2) ranks.push_back(n);
-  ranks.push_back(last);
+  for (std::int64_t n = model_ranks; n < unit && n <= most && n != last; n *= 2) ranks.push_back(n);
+  for (std::int64_t n = unit; n <= most && (last == 0 || n < last); n *= 2) ranks.push_back(n);
+  if (last > 0) ranks.push_back(last);
   return ranks;
 }
 

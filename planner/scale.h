@@ -116,10 +116,11 @@ struct ScalePlan {
 };
 
 /// 1, 2, 4, ... ranks of a node, then 1, 2, 4, ... nodes, and last the largest number of whole nodes with at
-/// most `most` ranks; with models of several ranks the same numbers of models. Throws Error for models that
-/// do not fit evenly into nodes.
+/// most `most` ranks; with models of several ranks the same numbers of models, and with pipeline `stages`
+/// last the largest number at which the ranks of each stage fill whole nodes, if there is one. Throws Error
+/// for models that do not fit evenly into nodes.
 std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most,
-                                         std::int64_t model_ranks = 1);
+                                         std::int64_t model_ranks = 1, std::int64_t stages = 1);
 
 /// Bytes of each bucket: the requested sizes of the first and the other buckets, and the rest in the last.
 std::vector<double> bucket_bytes(const ScaleRequest& request);

@@ -116,10 +116,11 @@ Json variant_json(const ScaleRequest& request, const ScaleVariant& variant) {
 
 std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
-  std::string text = fmt::format(
-      "computing: {} x {}: forward {}, backward {}, optimizer {}{}\n", grouped(request.micro_batch, "sample"),
-      grouped(request.sequence, "token"), milliseconds(plan.forward), milliseconds(plan.backward),
-      milliseconds(request.optimizer), request.mesh ? " of the slowest stage" : "");
+  std::string text = fmt::format("computing: {} x {}: forward {}, backward {}{}, optimizer {}{}\n",
+                                 grouped(request.micro_batch, "sample"), grouped(request.sequence, "token"),
+                                 milliseconds(plan.forward), milliseconds(plan.backward),
+                                 request.mesh ? " of the slowest stage" : "", milliseconds(request.optimizer),
+                                 request.mesh ? " of all parameters" : "");
   text += request.mesh ? mesh_text(*request.mesh) : gradients_text(request);
   text += fmt::format(", in {} of {}, by {}{}\n", grouped(static_cast<std::int64_t>(plan.buckets), "bucket"),
                       bytes_text(plan.asked.bucket), algorithm_text(request, plan),

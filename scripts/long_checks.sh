@@ -73,7 +73,10 @@ docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
 tokens() { "${PYTHON:-python3}" tests/long/tokenizer_against_tiktoken.py --bin $bin --texts 500000; }
 gpt() { "${PYTHON:-python3}" tests/long/gpt_against_transformers.py --bin $bin --cases 100; }
-training() { python3 scripts/training_runs.py --bin $bin --again "$out/training"; }
+training() {
+  rm -rf "$out/training" # it would do only the runs that are missing there
+  python3 scripts/training_runs.py --bin $bin --again "$out/training"
+}
 gpus() {
   cmake -S . -B build/gpus -G Ninja -DRINGTAPE_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=86;89;100;120" -DRINGTAPE_WERROR=ON &&
     cmake --build build/gpus --target ringtape_kernels_cuda ringtape_ladders_kernels_cuda

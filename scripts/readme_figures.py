@@ -29,7 +29,7 @@ import sass_figures
 import training_figures
 from result_files import ResultsError
 
-MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
+MARKER = re.compile(r"(<!-- figures: ([a-z0-9_ -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
 PAGES = ["README.md", "docs", "lessons"]  # and the README.md in the folder of the result files
 
 
@@ -129,7 +129,7 @@ def loops(results):
 
 
 def simt(results):
-    return table(["work, f32", "n", "moves", "kernel", "loop", "ratio", "wanted"],
+    return table(["work, f32", "n", "moves", "kernel", "loop", "ratio", "target: at most"],
                  [[row["name"], power_of_two(row["size"]), f"{row['bytes'] * 1e-6:.3g} MB",
                    f"{time_text(row['seconds'])}, {row['gb_per_s']:.3g} GB/s", time_text(row["loop_seconds"]),
                    f"{row['seconds'] / row['loop_seconds']:.2f}", f"{row['target_of_loop']:g}"]
@@ -274,7 +274,7 @@ def ladder(results, name):
     has_vendor = "vendor" in settings
     head = [f"{name}, {rows[0]['size']}", "time", unit, "of the limit"]
     if has_vendor:
-        head.append(f"of {settings['vendor']} with such inputs")
+        head.append(f"of {settings['vendor']} in the rung's dtype")
     lines = []
     for row in rows:
         inputs = "" if inputs_of(row) == "f32" else f" ({inputs_of(row)})"

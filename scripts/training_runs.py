@@ -300,7 +300,7 @@ def complete(path, claim, folder, jobs, runs):
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         writer = csv.writer(file, lineterminator="\n")
-        if not values:
+        if file.tell() == 0:
             writer.writerow(["flags", "seed", measure.name])
         for number, (run, found) in enumerate(zip(missing, pool.map(lambda r: train(claim, folder, r), missing)), 1):
             values[run] = found
@@ -325,7 +325,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the programs")
     parser.add_argument("--only", choices=CLAIMS, help="only this claim")
-    parser.add_argument("--again", type=pathlib.Path, help="repeat runs, with results in this folder")
+    parser.add_argument("--again", type=pathlib.Path, help="repeat runs, with results in this folder; those that it has already are not repeated")
     parser.add_argument("--search", action="store_true", help="with --again: repeat the searches too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of runs at the same time")
     options = parser.parse_args()

@@ -77,14 +77,6 @@ int descriptor_of(const std::string& path) {
   return -1;
 }
 
-/// Truncates the file after the record of the step from which a run continues. Returns whether there is a
-/// file to continue.
-bool cut_off_after(const std::string& flag, const std::string& path, std::int64_t step) {
-  if (step == 0 || !std::filesystem::is_regular_file(path)) return false;
-  std::filesystem::resize_file(path, bytes_up_to(flag, path, step));
-  return true;
-}
-
 }  // namespace
 
 JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step)
@@ -95,7 +87,9 @@ JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t res
     file_ = ::fdopen(::dup(descriptor), "w");
     has_own_lines_ = true;
   } else {
-    has_own_lines_ = cut_off_after(flag_, path, resumed_step);
+    if (resumed_step > 0 && std::filesystem::is_regular_file(path)) {
+      kept_bytes_ = bytes_up_to(flag_, path, resumed_step);
+    }
     is_new_ = !std::filesystem::exists(path);
     file_ = std::fopen(path.c_str(), "a");
   }
@@ -117,7 +111,7 @@ void JsonLines::write(const Json& object) {
   const std::string line = object.dump() + "\n";
   if (!has_own_lines_) {
     std::error_code ignored;  // a device file cannot be resized
-    std::filesystem::resize_file(path_, 0, ignored);
+    std::filesystem::resize_file(path_, kept_bytes_, ignored);
     has_own_lines_ = true;
   }
   struct stat before {};

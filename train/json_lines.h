@@ -17,8 +17,8 @@ class JsonLines {
  public:
   /// `flag` names the file in messages. If `resumed_step` is above 0, the run continues the file: its records
   /// of the steps up to that one are kept (each has a "step"); the records of later steps and the last line
-  /// of a finished run (an "event") are cut off. Throws Error if the file has any other line or cannot be
-  /// opened.
+  /// of a finished run (an "event") are cut off when the first line is written. Throws Error if the file
+  /// has any other line or cannot be opened.
   JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step = 0);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
@@ -30,8 +30,9 @@ class JsonLines {
  private:
   std::string flag_, path_;
   std::FILE* file_ = nullptr;
-  bool is_new_ = false;         // this run has created the file
-  bool has_own_lines_ = false;  // its earlier content is removed, or continued
+  std::uintmax_t kept_bytes_ = 0;  // of a file that is continued
+  bool is_new_ = false;            // this run has created the file
+  bool has_own_lines_ = false;     // the rest of its earlier content is removed
   bool is_full_ = false;
 };
 

@@ -28,8 +28,12 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
       return schedule::cosine(rate, steps, last);
     case ScheduleKind::polynomial:
       return schedule::polynomial(rate, steps, options.power, last);
-    case ScheduleKind::step:
-      return schedule::step_decay(rate, options.step_epochs * steps_per_epoch, options.gamma);
+    case ScheduleKind::step: {
+      // More epochs than the run has could overflow in the product.
+      const std::int64_t epochs = steps / std::max<std::int64_t>(steps_per_epoch, 1) + 1;
+      return schedule::step_decay(rate, std::min(options.step_epochs, epochs) * steps_per_epoch,
+                                  options.gamma);
+    }
     case ScheduleKind::one_cycle:
       return schedule::one_cycle(rate, steps);
   }

@@ -85,7 +85,7 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   curves_.steps.back().samples_per_second = samples_per_second;
   // The progress line shows an exponential mean over about the last hundred steps.
   const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
-  recent_loss_ += weight * (record.loss - recent_loss_);
+  if (std::isfinite(record.loss)) recent_loss_ += weight * (record.loss - recent_loss_);
   recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
   if (record.targets > 0) {
     const double accuracy = static_cast<double>(record.correct) / static_cast<double>(record.targets);

@@ -75,6 +75,11 @@ std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<Layer
   return model;
 }
 
+BytesByCategory smaller(BytesByCategory a, const BytesByCategory& b) {
+  for (std::size_t i = 0; i < kMemoryCategories; ++i) a.bytes[i] = std::min(a.bytes[i], b.bytes[i]);
+  return a;
+}
+
 std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
   if (!task.order) return std::make_shared<RandomSampler>(task.train->size(), seed);
   std::shared_ptr<const Sampler> order = task.order(seed);
@@ -118,6 +123,8 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   ArenaSharding sharding = make_sharding(options_.distribution, mean_rank(), mean_ranks());
   sharding.stages = stages();
   arena_.emplace(*model_, device_, dtype, sharding);
+  // A model that existed before the run, such as one loaded from a file, has moved into the arena.
+  memory_before_ = smaller(memory_before_, memory_stats(device_).live_by_category);
   check_has_replicas();
   if (divides_layers()) {
     arena_->set_division(

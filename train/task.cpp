@@ -94,7 +94,16 @@ Task checked_task(Task task) {
                                                                         : nullptr;
   check(missing == nullptr, "trainer: the task needs make_model, loss, train and test, found no {}",
         missing == nullptr ? "" : missing);
+  check(!task.loss_with || !task.counts_correct,
+        "trainer: the task has counts_correct, and a loss_with, which returns no number of correct "
+        "predictions");
   if (has_own_loss(task)) return task;
+  using LossWith = Tensor (*)(const LayerFactory&, Tensor, const Tensor&, double);
+  const LossWith* const loss_with = task.loss_with.target<LossWith>();
+  check(
+      loss_with == nullptr || *loss_with != language_model_loss_with,
+      "trainer: the task has a loss of its own, but the loss_with of language_model_task(), which ranks that "
+      "divide the model would use: expected its own loss_with, or nullptr");
   task.loss = [given = task.loss, counts_correct = task.counts_correct, is_checked = false](
                   Tensor prediction, const Tensor& targets, double divisor) mutable {
     if (!is_checked) is_checked = check_divides(given, prediction, targets, divisor);

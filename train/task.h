@@ -61,7 +61,8 @@ struct Task {
   /// Whether `loss` returns the number of correct predictions. Default: no, and no accuracy is printed.
   bool counts_correct = false;
   /// The loss of a model whose output layer is made by the factory's by_vocabulary(). Called instead of
-  /// `loss`, and not checked, if ranks divide the model or its sequences. Default: `loss`.
+  /// `loss`, and not checked, if ranks divide the model or its sequences; not together with counts_correct.
+  /// Default: `loss`.
   std::function<Tensor(const LayerFactory& layers, Tensor prediction, const Tensor& targets, double divisor)>
       loss_with;
   /// The number of non-ignored targets of a batch on the CPU, over which the mean loss is taken. Training
@@ -91,7 +92,8 @@ struct Task {
 
 /// The task as a run uses it. The first call of a task's own loss computes it without a gradient by two
 /// divisors, and throws Error unless they divide it; the losses of the functions below are not checked.
-/// Throws Error for a task without a model, a loss or data.
+/// Throws Error for a task without a model, a loss or data; for one whose loss is its own, but whose
+/// loss_with is that of language_model_task(); and for one with loss_with and counts_correct.
 Task checked_task(Task task);
 
 /// A classification task: targets are i32 or i64 [N] in [0, C), none is ignored, the model's output is logits

@@ -21,6 +21,9 @@ namespace {
 /// Rank 0 may take this number of additional timeouts to make a text.
 constexpr double kTextTimeouts = 9;
 
+/// The measurement of the peak takes less on a busy machine too.
+constexpr double kMaxPeakSeconds = 10;
+
 /// The random numbers of a step, such as those of dropout: a function of the seed, the data rank and the
 /// step, so that a resumed run draws the same numbers. A step may use 2^40 counters.
 Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
@@ -72,7 +75,7 @@ TrainingResult Trainer::Run::train() {
   constexpr double kReads = 3;  // for the checksum and the values, and perhaps of damaged checkpoints
   const TrainingPosition begin =
       options_.checkpoint.resume
-          ? state.resume(checkpoints, resumed, [this] { barrier(kReads * seconds_of_files()); })
+          ? state.resume(checkpoints, resumed, [this] { barrier(std::floor(kReads * seconds_of_files())); })
           : state.broadcast_from_first({});
   check(begin.step <= length_.steps, "--resume: {} is at step {}, expected at most the {} of this run",
         options_.checkpoint.folder, begin.step, counted(length_.steps, "step"));
@@ -137,6 +140,7 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
     while (at.step < length_.steps && at.samples < length_.samples) {
       run_step(training);
       if (checkpoints.is_due(at.step, length_.steps)) {
+        training.recorded.pause();
         log.flush();
         {
           const SpanScope phase(SpanKind::phase, "checkpoint");
@@ -221,6 +225,7 @@ void Trainer::Run::run_step(Training& training) {
                    result);
   span.reset();
   training.recorded.end_step();
+  if (!before_step.empty() || !after_step.empty()) training.recorded.pause();  // a hook may wait for it
   step.loss = result.loss;
   step.grad_norm = result.grad_norm;
   for (const Hook& hook : after_step) hook(step);
@@ -236,8 +241,8 @@ void Trainer::Run::make_texts(Training& training) {
       barrier(kTextTimeouts * options_.distribution.comm_timeout);
       continue;
     }
-    training.log.flush();
     training.recorded.pause();
+    training.log.flush();
     {
       const EvalScope eval(*model_);
       training.log.add({training.at.step, hook.title, hook.make()});
@@ -248,8 +253,7 @@ void Trainer::Run::make_texts(Training& training) {
 
 void Trainer::Run::barrier(double seconds) const {
   if (comm_->size() == 1) return;
-  const double longer = std::floor(seconds + seconds_of_files());
-  comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
+  comm_->barrier(Seconds(options_.distribution.comm_timeout + seconds + std::floor(seconds_of_files())));
 }
 
 /// The seconds in which a slow disk writes or reads a checkpoint.
@@ -259,15 +263,17 @@ double Trainer::Run::seconds_of_files() const {
   return 4 * values / kBytesPerSecond;
 }
 
-/// Measures the device's peak if the FLOPs of a sample are known and an output shows the result.
+/// Measures the device's peak on rank 0 if the FLOPs of a sample are known and an output shows the result.
 Throughput Trainer::Run::throughput() const {
   Throughput result{task_.unit, task_.units_per_sample, task_.flops_per_sample};
   const ObservationOptions& see = options_.observation;
   const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
-  if (is_first() && is_seen && task_.flops_per_sample > 0) {
+  if (!is_seen || task_.flops_per_sample <= 0) return result;
+  if (is_first()) {
     result.peak_flops = peak_flops(device_, arena_->compute_dtype()) * comm_->size();
     empty_cache(device_);  // frees the memory of the measured products, which may exceed that of training
   }
+  barrier(kMaxPeakSeconds);
   return result;
 }
 

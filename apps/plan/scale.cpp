@@ -209,8 +209,9 @@ void plan(const Options& options) {
       options.first_bucket_mib ? buckets_of_mib(*options.first_bucket_mib).bytes : buckets.first_bytes;
   request.overlap = !options.no_overlap;
   if (request.ranks.empty()) {
-    request.ranks =
-        doubling_ranks(request.cluster, options.max_ranks, request.mesh ? request.mesh->model_ranks() : 1);
+    const std::int64_t of_model = request.mesh ? request.mesh->model_ranks() : 1;
+    const int stages = request.mesh ? request.mesh->way.mesh.pipeline : 1;
+    request.ranks = doubling_ranks(request.cluster, options.max_ranks, of_model, stages);
   }
   std::sort(request.ranks.begin(), request.ranks.end());
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());

@@ -5,7 +5,7 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// Lengths of GPT-2's 148 parameters (124M), in the order of torch.nn.Module.parameters().
+/// Lengths of GPT-2's 148 parameters (124M).
 std::vector<std::int64_t> gpt2_lengths() {
   constexpr std::int64_t kWidth = 768, kVocabulary = 50257, kContext = 1024, kLayers = 12;
   std::vector<std::int64_t> lengths = {kVocabulary * kWidth, kContext * kWidth};

@@ -51,7 +51,7 @@ class Gpu:
     multiprocessors: int
     clock: float  # Hz, under load
     copy_rate: float  # bytes read and written a second, of a large copy
-    cache_rate: float  # bytes a second from the second-level cache
+    cache_rate: float  # bytes a second from the L2 cache
 
 
 A100 = Gpu("A100", SM_80, 108, 1.41e9, 1.80e12, 5.4e12)

@@ -2,6 +2,7 @@
 // losses are not scaled.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -115,8 +116,11 @@ void show(const Options& options) {
        change_by<Adam>(options, adam, false));
 
   fmt::print("\nActivations and their gradients at the peak\n");
-  for (std::int64_t pieces = 1; pieces <= steps; pieces *= 2) {
-    fmt::print("  {} x {:<4} {:>8} bytes\n", pieces, batch / pieces, activation_bytes(batch, pieces));
+  for (std::int64_t pieces = 1;; pieces = std::min(2 * pieces, steps)) {
+    if (batch % pieces == 0) {
+      fmt::print("  {} x {:<4} {:>8} bytes\n", pieces, batch / pieces, activation_bytes(batch, pieces));
+    }
+    if (pieces == steps) break;
   }
 }
 

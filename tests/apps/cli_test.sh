@@ -282,7 +282,14 @@ refuse "expected at least 5" regression --data table.csv
 refuse "table.csv" regression --data table.csv
 for i in {1..50}; do printf '%d,%d\n' "$i" $((3 * i)); done >table.csv
 accept regression --data table.csv --epochs 2
-rm table.csv
+# A feature that is constant in the training rows is 0, also where a row of the test data differs: 0.1 has no exact mean.
+for ((i = 1; i <= 60; ++i)); do echo "$i,0.1,$((3 * i))"; done >table.csv
+sed 's/,0.1,/,0,/' table.csv >zeros.csv
+for table in table zeros; do
+  accept regression --data $table.csv --epochs 2 --metrics $table.jsonl
+done
+expect "a constant feature has no effect" [ "$(grep -o '"test_loss":.*,"steps"' table.jsonl)" = "$(grep -o '"test_loss":.*,"steps"' zeros.jsonl)" ]
+rm table.csv zeros.csv table.jsonl zeros.jsonl
 
 # ---- training, metrics, saving ----------------------------------------------------------------------------
 
@@ -472,6 +479,8 @@ expect "8 micro-batches of 10: 2 updates" grep -q '80 in micro-batches of 10: 2 
 expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' shown
 expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
+cp "$work/out" shown
+expect "means over unequal micro-batches: about three times" grep -q 'scaling forgotten: 3 means added up, so G = about 3 g ' shown
 accept accumulate --device cpu --batch-size 1 --micro-batch 1
 cp "$work/out" shown
 expect "one step" grep -q 'means over 1 step, 1 x 1 ' shown
@@ -1125,6 +1134,11 @@ expect "gpt train: a shorter warm-up" grep -F 'warm-up of 2 steps' "$work/text"
 expect "gpt train: tokens a second" grep -E '^[0-9]+ tokens/s, [0-9]+% MFU$' "$work/text"
 expect "gpt train: samples" grep -F 'step 8, 8 tokens:' "$work/text"
 expect "gpt train: samples in the report" grep -F '"title": "8 tokens"' gpt.json
+accept gpt train --model model "${steps[@]:0:6}" --device cpu --sample-tokens 0 --memory-report
+cp "$work/out" shown
+# Its 4,432 parameters, each at a multiple of 256 bytes, are 0.02 MiB in f32; before the arena they were in `other`.
+expect "a loaded model counts as parameters, and is not there twice" grep -qE '^parameters +0\.02 ' shown
+expect "and no other row is large" [ "$(grep -cE '[0-9]{3,}\.[0-9]{2}' shown)" -eq 0 ]
 accept gpt train --model model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
 accept gpt generate --model adapted --tokens 5
 warn "--lora-rank without --model or --load trains low-rank factors of random weights" gpt train "${small[@]}" --sample-tokens 0 --lora-rank 2
@@ -1176,9 +1190,9 @@ tensors = {}
 for name, entry in header.items():
     if name != "__metadata__":
         tensors[name] = (entry["shape"], body[slice(*entry["data_offsets"])])
-(_, width), rows = tensors["wte.weight"]
+(_, width), rows = tensors["transformer.wte.weight"]
 row = lambda sign: struct.pack("<f", sign * 1e3) * (width // 2) + bytes(4 * (width - width // 2))
-tensors["wte.weight"] = [50257 + more, width], rows[:50257 * width * 4] + (row(1) + row(-1)) * (more // 2)
+tensors["transformer.wte.weight"] = [50257 + more, width], rows[:50257 * width * 4] + (row(1) + row(-1)) * (more // 2)
 header, body = {}, b""
 for name, (shape, values) in tensors.items():
     header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(values)]}

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/gradcheck.h"
+#include "autograd/invalid_index.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/half.h"
@@ -198,6 +199,13 @@ TEST_CASE("an invalid target is an error that names the row, once", "[ops]") {
     check_indices(Device{});  // the report is gone
   }
   CHECK(is_close(cross_entropy(x, tensor_of({0, 1, 2, 2}, {4}, DType::i32)).item(), std::log(3.0), 1e-6));
+}
+
+TEST_CASE("a check reports one kind of invalid index and forgets all", "[ops]") {
+  *invalid_index_flag("first: row {}", Device{}) = 3;
+  *invalid_index_flag("second: row {}", Device{}) = 5;
+  CHECK_THROWS_WITH(check_indices(Device{}), ContainsSubstring("first: row 2"));
+  CHECK_NOTHROW(check_indices(Device{}));
 }
 
 TEST_CASE("count_correct counts rows whose first largest logit is at the target", "[ops]") {

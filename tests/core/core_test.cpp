@@ -146,6 +146,10 @@ TEST_CASE("tensors print as in PyTorch", "[core]") {
   CHECK(to_string(tensor_of({3.5}, {})) == "tensor(3.5000, shape=[], dtype=f32, device=cpu)");
   CHECK(to_string(tensor_of({1e10, 1}, {2})) ==
         "tensor([1.0000e+10, 1.0000e+00], shape=[2], dtype=f32, device=cpu)");
+  CHECK(to_string(from_vector(std::vector<double>{-1, 1e-100}, {2})) ==
+        "tensor([-1.0000e+00, 1.0000e-100], shape=[2], dtype=f64, device=cpu)");
+  CHECK(to_string(from_vector(std::vector<double>{1, 1e-100}, {2})) ==
+        "tensor([ 1.0000e+00, 1.0000e-100], shape=[2], dtype=f64, device=cpu)");
   CHECK(to_string(tensor_of({2e-5, 0}, {2})) ==
         "tensor([2.0000e-05, 0.0000e+00], shape=[2], dtype=f32, device=cpu)");
   CHECK(to_string(tensor_of({INFINITY, NAN, 1}, {3}, DType::bf16)) ==

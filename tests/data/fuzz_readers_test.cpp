@@ -165,11 +165,12 @@ TEST_CASE("fuzz: folders of transformers", "[fuzz]") {
     return fuzz::read_gpt(input, folder / "gpt2", "model.safetensors");
   });
 
-  write_text(folder / "gpt2" / "model.safetensors", weights);
+  std::filesystem::remove(folder / "gpt2" / "model.safetensors");  // else the index is not read
+  write_text(folder / "gpt2" / "shard.safetensors", weights);
   Json::Object map;
-  const SafetensorsFile file(folder / "gpt2" / "model.safetensors");
+  const SafetensorsFile file(folder / "gpt2" / "shard.safetensors");
   for (const auto& entry : file.entries()) {
-    map.push_back({entry.name, "model.safetensors"});
+    map.push_back({entry.name, "shard.safetensors"});
   }
   const std::string index = Json(Json::Object{{"metadata", Json::Object{}}, {"weight_map", map}}).dump(2);
   fuzz_reader("index.json", {index}, [&](const std::string& input) {

@@ -9,7 +9,8 @@ runs=$1
 bin=$(realpath "$2")
 shift 2
 mpirun=("$@")
-RANDOM=${SEED:-$$}
+seed=${SEED:-$$}
+RANDOM=$seed
 work=$(mktemp -d) || exit 1
 cp "$bin/regression" "$bin/gpt" "$work/" # under a unique path, by which their processes are found
 trap 'pkill -KILL -f "^$work/"; rm -rf "$work"' EXIT
@@ -32,7 +33,7 @@ default+="|$regression --pipeline-parallel 4 --micro-batch 50"
 IFS='|' read -ra modes <<<"${MODES:-$default}"
 
 fail() {
-  printf 'FAILED: run %s (%s; %s): %s\n' "$run" "$mode" "$way" "$*"
+  printf 'FAILED: SEED=%s, run %s (%s; %s): %s\n' "$seed" "$run" "$mode" "$way" "$*"
   head -c 3000 "$work/out"
   exit 1
 }

@@ -408,6 +408,25 @@ TEST_CASE("ZeRO 3: a gather that backward did not use is waited for and freed", 
   CHECK(gathers_nobody_waited_for() == dropped);
 }
 
+TEST_CASE("ZeRO: a parameter that is frozen after the arena is made gets rank 0's values too",
+          "[dist][zero]") {
+  const auto comm = this_run();
+  if (comm->size() == 1) return;
+  for (const int stage : {0, 1, 2, 3}) {
+    const auto model = make_mlp({4, 4, 4});
+    for (const NamedParameter& parameter : model->named_parameters()) {
+      const NoGrad no_grad;
+      parameter.tensor->copy_from(full(parameter.tensor->shape(), 1 + comm->rank()));
+    }
+    ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, stage, 1));
+    model->parameter("0.weight").set_requires_grad(false);
+    const DataParallel parallel(*model, arena, comm);
+    const NoGrad no_grad;
+    const Tensor y = (*model)(full({1, 4}, 1, DType::f32, comm->device()));
+    CHECK(y.to_doubles() == std::vector<double>(4, 4 * (4 + 1) + 1));
+  }
+}
+
 namespace {
 
 /// A module of a Sequential that computes with its own weight, or with that of `owner`.

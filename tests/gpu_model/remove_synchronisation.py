@@ -177,7 +177,6 @@ def main():
     arguments = parser.parse_args()
 
     copy = ROOT / "build" / "removals"  # next to the other builds, so that ccache finds their objects
-    shutil.rmtree(copy / "core", ignore_errors=True)
     copy_tree(copy)
     places = insert_all(copy, arguments.only)
     if arguments.list:

@@ -30,7 +30,7 @@ def random_config(rng):
     layers, context = rng.randint(1, 3), rng.randint(4, 150)
     if rng.random() < 0.5:
         return GPT2Config(n_positions=context, n_embd=heads * head, n_layer=layers, n_head=heads,
-                          n_inner=rng.choice([None, 3 * head]), attn_pdrop=0, resid_pdrop=0, embd_pdrop=0, **common)
+                          n_inner=rng.choice([None, 3 * head]), tie_word_embeddings=rng.random() < 0.8, attn_pdrop=0, resid_pdrop=0, embd_pdrop=0, **common)
     kv = rng.choice([n for n in range(1, heads + 1) if heads % n == 0])
     return LlamaConfig(max_position_embeddings=context, hidden_size=heads * head, num_hidden_layers=layers,
                        num_attention_heads=heads, num_key_value_heads=kv, intermediate_size=rng.randint(1, 200),

@@ -174,6 +174,14 @@ TEST_CASE("the memory estimate of a GPT refuses problems that do not fit", "[mem
                     ContainsSubstring("1025 tokens exceed the context of 1024"));
   CHECK_THROWS_WITH(estimate_memory(GptMemoryProblem{.model = {}, .compute = DType::f64}),
                     ContainsSubstring("f32, bf16 or f16, not in f64"));
+  TransformerOptions grouped;
+  grouped.heads = 8;
+  grouped.kv_heads = 2;
+  CHECK_THROWS_WITH(parameters_of(grouped, GptPart{.tensor = 4}),
+                    ContainsSubstring("4 ranks do not divide 8 heads of queries and 2 of keys and values"));
+  CHECK_THROWS_WITH(
+      estimate_memory(GptMemoryProblem{.model = {}, .tokens = 6, .part = GptPart{.context = 2}}),
+      ContainsSubstring("6 tokens cannot be divided into two chunks for each of 2 context ranks"));
 }
 
 }  // namespace

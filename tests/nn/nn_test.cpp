@@ -175,6 +175,30 @@ TEST_CASE("the arena holds the parameters in reverse order, each at a multiple o
   }
 }
 
+/// y = weight x; its first parameter has no elements.
+class WithEmptyParameter : public Module {
+ public:
+  WithEmptyParameter() : weight_(&register_parameter("empty", zeros({0, 4}))) {
+    weight_ = &register_parameter("weight", tensor_of({3, 4}, {2}));
+  }
+  Tensor forward(const Tensor& x) override { return multiply(*weight_, x); }
+
+ private:
+  Tensor* weight_;
+};
+
+TEST_CASE("a parameter without elements trains beside others", "[nn]") {
+  WithEmptyParameter model;
+  ParameterArena arena(model, Device{});
+  CHECK(arena.parameter_elements() == 2);
+  SGD optimizer(arena, {.learning_rate = 0.5});
+  optimizer.zero_grad();
+  sum(model(tensor_of({1, 2}, {2}))).backward();
+  optimizer.step();
+  CHECK(model.parameter("weight").to_doubles() == Values{2.5, 3});
+  CHECK(model.parameter("empty").shape() == Shape{0, 4});
+}
+
 TEST_CASE("a parameter longer than a tile has several, and no tile crosses a parameter", "[nn]") {
   const std::shared_ptr<Sequential> model = make_mlp({100, 200, 3});  // 0.weight: 20000 elements
   ParameterArena arena(*model, Device{});

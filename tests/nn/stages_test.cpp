@@ -62,6 +62,7 @@ TEST_CASE("stages: GPT-2's blocks and output layer are divided by their FLOPs", 
     const auto layers = std::make_shared<LayerFactory>();
     layers->set_stages(std::make_shared<Stages>(PipelinePlace{.stage = stage, .stages = 4}));
     GPT model(shape, layers);
+    CHECK_THROWS_WITH(model.make_cache(1, 8), ContainsSubstring("for a rank with all blocks"));
     const bool is_last = stage == 3;
     for (const NamedParameter& parameter : model.named_parameters()) {
       const bool is_of_output = parameter.name.starts_with("ln_f") || parameter.name.starts_with("wte");

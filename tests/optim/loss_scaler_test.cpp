@@ -189,14 +189,18 @@ TEST_CASE("loss scalers refuse invalid settings", "[scaler]") {
   using Options = LossScalerOptions;
   OneWeight model;
   ParameterArena arena(model, Device{});
-  for (const double bad : {0.0, -1.0, std::nan(""), static_cast<double>(INFINITY)}) {
-    CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = bad}),
-                      ContainsSubstring("expected a finite initial scale"));
+  // f32 has neither 1e39 nor 1e-46.
+  for (const double bad : {0.0, -1.0, std::nan(""), static_cast<double>(INFINITY), 1e39, 1e-46}) {
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = bad}), ContainsSubstring("initial scale"));
     CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_factor = bad}), ContainsSubstring("growth factor"));
     CHECK_THROWS_WITH(LossScaler(arena, Options{.backoff_factor = bad}), ContainsSubstring("backoff factor"));
-    CHECK_THROWS_WITH(LossScaler(arena, Options{.floor = bad}),
-                      ContainsSubstring("expected a finite initial scale"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.floor = bad}), ContainsSubstring("the floor"));
   }
+  // They round to 1, with which the scale would never change.
+  CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_factor = 1 + 1e-9}),
+                    ContainsSubstring("growth factor"));
+  CHECK_THROWS_WITH(LossScaler(arena, Options{.backoff_factor = 1 - 1e-9}),
+                    ContainsSubstring("backoff factor"));
   CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = 1, .floor = 2}),
                     ContainsSubstring("found 1 and 2"));
   CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_interval = 0}), ContainsSubstring("growth interval"));

@@ -368,8 +368,25 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
   const Cluster cluster = cluster_preset("h100-ndr");  // nodes of 8
   CHECK(doubling_ranks(cluster, 100, 4) == std::vector<std::int64_t>{4, 8, 16, 32, 64, 96});
   CHECK(doubling_ranks(cluster, 100, 16) == std::vector<std::int64_t>{16, 32, 64, 96});
+  CHECK(doubling_ranks(cluster, 100, 4, 4) == std::vector<std::int64_t>{4, 8, 16, 32, 64, 96});
+  CHECK(doubling_ranks(cluster, 100, 8, 8) == std::vector<std::int64_t>{8, 16, 32, 64});
+  CHECK(doubling_ranks(cluster, 200, 8, 8) == std::vector<std::int64_t>{8, 16, 32, 64, 128, 192});
+  CHECK(doubling_ranks(cluster, 50, 8, 8) == std::vector<std::int64_t>{8, 16, 32});
   CHECK_THROWS_WITH(doubling_ranks(cluster, 100, 6),
                     ContainsSubstring("models of 6 ranks lie across nodes of 8"));
+}
+
+TEST_CASE("plan scale: a mesh fits all ranks of the default list", "[planner]") {
+  const std::string name = GENERATE("h100-ndr", "v100-edr");
+  const int tensor = GENERATE(1, 2, 4), context = GENERATE(1, 2), pipeline = GENERATE(1, 2, 4, 8);
+  CAPTURE(name, tensor, context, pipeline);
+  ScaleRequest request = divided_request();
+  request.messages_up_to = 0;
+  request.cluster = cluster_preset(name);
+  request.mesh->way.mesh = {.tensor = tensor, .context = context, .pipeline = pipeline};
+  request.ranks = doubling_ranks(request.cluster, 10'000, request.mesh->model_ranks(), pipeline);
+  CHECK(request.ranks.back() > 4'096);
+  CHECK_NOTHROW(plan_scale(request));
 }
 
 TEST_CASE("limits are searched among numbers of ranks that have work", "[planner]") {

@@ -9,13 +9,18 @@ SKIPPED_FOLDERS = {".git", "build", "out"}
 
 
 def copy_tree(to):
-    """Copies the sources to the folder `to`, without build folders."""
+    """Copies the sources to the folder `to`, without build folders. Sources that it has already are removed."""
 
     def skipped(folder, names):
         if Path(folder) != ROOT:
             return {"__pycache__"}
         return {name for name in names if name in SKIPPED_FOLDERS or name.startswith("build")}
 
+    for entry in to.iterdir() if to.exists() else ():
+        if entry.is_file():
+            entry.unlink()
+        elif not entry.name.startswith("build"):
+            shutil.rmtree(entry)
     shutil.copytree(ROOT, to, ignore=skipped, dirs_exist_ok=True)
 
 

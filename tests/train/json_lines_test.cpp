@@ -48,5 +48,17 @@ TEST_CASE("JSON lines: a line that does not fit on the disk is cut off", "[train
   CHECK(std::filesystem::file_size(path) == kLimit - 5);
 }
 
+TEST_CASE("JSON lines: a continued file changes with the first line, not before", "[train]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "metrics.jsonl";
+  const std::string first = "{\"step\":1}\n", rest = "{\"step\":2}\n{\"event\":\"done\"}\n";
+  write_text(path, first + rest);
+  { const JsonLines lines("--metrics", path, 1); }
+  CHECK(read_text(path) == first + rest);
+  JsonLines lines("--metrics", path, 1);
+  lines.write({{"step", 5}});
+  CHECK(read_text(path) == first + "{\"step\":5}\n");
+}
+
 }  // namespace
 }  // namespace ringtape::test

@@ -63,6 +63,22 @@ TEST_CASE("a loss, and the number of correct predictions, must be scalars", "[tr
           true, "the correct predictions of Task::loss: expected a scalar, found an undefined tensor");
 }
 
+TEST_CASE("a loss with which divided models would not be trained is refused", "[train]") {
+  const auto data = std::make_shared<TensorDataset>(zeros({8, 3}, DType::i32), zeros({8, 3}, DType::i32));
+  Task task = language_model_task("", data, data);
+  task.make_model = [] { return make_mlp({3, 1}); };
+  task.loss = [](const Tensor& prediction, const Tensor&, double) { return sum(prediction); };
+  CHECK_THROWS_WITH(checked_task(task), ContainsSubstring("a loss of its own, but the loss_with of"));
+  task.loss_with = nullptr;
+  CHECK_NOTHROW(checked_task(task));
+  task.loss_with = [](const LayerFactory&, const Tensor& prediction, const Tensor&, double) {
+    return sum(prediction);
+  };
+  CHECK_NOTHROW(checked_task(task));
+  task.counts_correct = true;
+  CHECK_THROWS_WITH(checked_task(task), ContainsSubstring("returns no number of correct predictions"));
+}
+
 TEST_CASE("a classification task has no ignored targets", "[train]") {
   manual_seed(1);
   const auto data = std::make_shared<TensorDataset>(
