@@ -13,6 +13,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "nn/gpt_estimate.h"
@@ -69,7 +70,7 @@ class WeightFiles {
       const bool is_of_body = entry.name.starts_with(kBody);
       const std::string name = is_of_body ? entry.name.substr(kBody.size()) : entry.name;
       const bool is_new = entries_.insert({name, {files_.back().get(), entry.name}}).second;
-      check(is_new, "{}: tensor '{}' is there twice", folder_.string(), name);
+      check(is_new, "{}: tensor {} is there twice", folder_.string(), quote(name));
     }
     return *files_.back();
   }
@@ -80,15 +81,15 @@ class WeightFiles {
     check(map != nullptr && map->is_object(), "{}: 'weight_map' is missing", index.string());
     std::map<std::string, const SafetensorsFile*> shards;
     for (const auto& [name, file] : map->as_object()) {
-      check(file.is_string(), "{}: the file of tensor '{}' is not a string", index.string(), name);
+      check(file.is_string(), "{}: the file of tensor {} is not a string", index.string(), quote(name));
       const std::string shard = file.as_string();
       check(std::filesystem::path(shard).filename() == shard,
-            "{}: '{}' is not the name of a file in the folder", index.string(), shard);
+            "{}: {} is not the name of a file in the folder", index.string(), quote(shard));
       if (!shards.contains(shard)) shards[shard] = &add(shard);
       const auto& entries = shards[shard]->entries();
       check(
           std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),
-          "{}: tensor '{}' is not in {}", index.string(), name, shard);
+          "{}: tensor {} is not in {}", index.string(), quote(name), shard);
     }
   }
 
@@ -140,10 +141,10 @@ void check_weights(const TransformerOptions& options, const WeightFiles& files, 
       const SafetensorsFile::Entry* entry = files.find(name);
       const Shape shape = shape_of(source, i, sizes[parameter]);
       if (entry == nullptr) {
-        missing.push_back(name);
+        missing.push_back(quote(name));
       } else if (entry->shape != shape) {
         different.push_back(
-            fmt::format("{} {} instead of {}", name, to_string(entry->shape), to_string(shape)));
+            fmt::format("{} {} instead of {}", quote(name), to_string(entry->shape), to_string(shape)));
       } else {
         check(entry->dtype && is_floating(*entry->dtype), "{}: tensor '{}' is {}, expected f32, bf16 or f16",
               folder, name, entry->dtype_name);
@@ -152,7 +153,8 @@ void check_weights(const TransformerOptions& options, const WeightFiles& files, 
   }
   for (const std::string& name : files.names()) {
     const bool zero_bias = is_gpt2(options) && !options.bias && name.ends_with(".bias");
-    if (!expected.contains(name) && !zero_bias && !may_be_ignored(name, options)) extra.push_back(name);
+    if (!expected.contains(name) && !zero_bias && !may_be_ignored(name, options))
+      extra.push_back(quote(name));
   }
   const auto listed = [](const char* what, std::vector<std::string> names) {
     if (names.empty()) return std::string();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "io/file.h"
 #include "nn/gpt.h"
 #include "nn/hugging_face.h"
@@ -61,7 +62,7 @@ class Config {
 MlpKind activation_of(const Config& config, const std::string& name) {
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return MlpKind::gelu_tanh;
   if (name == "gelu") return MlpKind::gelu;
-  fail("{}: the activation is '{}', expected gelu_new, gelu_pytorch_tanh or gelu", config.path(), name);
+  fail("{}: the activation is {}, expected gelu_new, gelu_pytorch_tanh or gelu", config.path(), quote(name));
 }
 
 TransformerOptions gpt2_options(const Config& config) {
@@ -93,8 +94,8 @@ TransformerOptions llama_options_of(const Config& config) {
     check(!config.flag_or(name, false), "{}: '{}' is true, which is not supported", config.path(), name);
   }
   check(config.find("rope_scaling") == nullptr, "{}: 'rope_scaling' is not supported", config.path());
-  check(config.text_or("hidden_act", "silu") == "silu", "{}: 'hidden_act' is '{}', expected silu",
-        config.path(), config.text_or("hidden_act", "silu"));
+  check(config.text_or("hidden_act", "silu") == "silu", "{}: 'hidden_act' is {}, expected silu",
+        config.path(), quote(config.text_or("hidden_act", "silu")));
   TransformerOptions o = llama_options({});
   o.vocabulary = config.size("vocab_size");
   o.context = config.size("max_position_embeddings");
@@ -182,8 +183,8 @@ Json config_of(const TransformerOptions& o) {
 TransformerOptions read_transformer_config(const std::filesystem::path& folder) {
   const Config config(folder / "config.json");
   const std::string kind = config.text_or("model_type", "");
-  check(kind == "gpt2" || kind == "llama", "{}: 'model_type' is '{}', expected gpt2 or llama", config.path(),
-        kind);
+  check(kind == "gpt2" || kind == "llama", "{}: 'model_type' is {}, expected gpt2 or llama", config.path(),
+        quote(kind));
   const TransformerOptions options = kind == "gpt2" ? gpt2_options(config) : llama_options_of(config);
   try {
     GPT::check_options(options);

@@ -93,7 +93,7 @@ TEST_CASE("a GPT-2 without biases to which another library added some is read wi
   tensors.push_back({"model.layers.0.self_attn.q_proj.bias", full({8}, 0.5)});
   save_safetensors(path, tensors);
   CHECK_THROWS_WITH(load_gpt(folder.path()),
-                    ContainsSubstring("not expected: model.layers.0.self_attn.q_proj.bias"));
+                    ContainsSubstring("not expected: 'model.layers.0.self_attn.q_proj.bias'"));
 }
 
 TEST_CASE("a model that cannot be saved as a whole leaves the one that was there", "[gpt]") {
@@ -224,7 +224,7 @@ TEST_CASE("the weights of another model are refused: what is missing, left over,
   save_safetensors(path, tensors);
   CHECK_THROWS_WITH(
       load_gpt(folder.path()),
-      ContainsSubstring("missing: ln_f.bias; not expected: ln_g.bias; of another shape: wpe.weight "
+      ContainsSubstring("missing: 'ln_f.bias'; not expected: 'ln_g.bias'; of another shape: 'wpe.weight' "
                         "[7, 8] instead of [6, 8]"));
 }
 
@@ -305,8 +305,8 @@ TEST_CASE("weights are compared with config.json before a model of its size is c
              R"({"model_type": "gpt2", "vocab_size": 11, "n_positions": 6, "n_embd": 4096,
                                          "n_layer": 10000, "n_head": 32})");
   const std::string error = error_of([&] { load_gpt(folder.path()); });
-  CHECK_THAT(error, ContainsSubstring("missing: h.2.ln_1.weight, "));
-  CHECK_THAT(error, ContainsSubstring("of another shape: wte.weight [11, 8] instead of [11, 4096]"));
+  CHECK_THAT(error, ContainsSubstring("missing: 'h.2.ln_1.weight', "));
+  CHECK_THAT(error, ContainsSubstring("of another shape: 'wte.weight' [11, 8] instead of [11, 4096]"));
 }
 
 TEST_CASE("a model of neither shape is not written", "[gpt]") {

@@ -383,6 +383,7 @@ TEST_CASE("plan scale: a mesh fits all ranks of the default list", "[planner]") 
   ScaleRequest request = divided_request();
   request.messages_up_to = 0;
   request.cluster = cluster_preset(name);
+  request.mesh->request.model.layers = 16;
   request.mesh->way.mesh = {.tensor = tensor, .context = context, .pipeline = pipeline};
   request.ranks = doubling_ranks(request.cluster, 10'000, request.mesh->model_ranks(), pipeline);
   CHECK(request.ranks.back() > 4'096);
