@@ -55,6 +55,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
     comm_->broadcast(arena.values(), 0).wait();
     arena.bump_versions();
   }
+  // The arena's values are broadcast above; with ZeRO 3, when the reducer shards its units.
   std::set<const Tensor*> in_arena;
   for (const ArenaEntry& entry : arena.entries()) in_arena.insert(entry.tensor);
   for (const auto& [name, tensor] : model.named_parameters()) {

@@ -21,7 +21,7 @@ namespace {
 /// Rank 0 may take this number of additional timeouts to make a text.
 constexpr double kTextTimeouts = 9;
 
-/// The measurement of the peak takes less on a busy machine too.
+/// The measurement of the peak may take this much longer than --comm-timeout.
 constexpr double kMaxPeakSeconds = 10;
 
 /// The random numbers of a step, such as those of dropout: a function of the seed, the data rank and the
