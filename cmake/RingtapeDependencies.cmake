@@ -31,7 +31,7 @@ endif()
 message(STATUS "Ringtape: vendor GEMM on the CPU is ${RINGTAPE_CPU_BLAS}")
 
 # Fibers for the SIMT executor: Boost.Context, else ucontext, which is slower.
-find_package(Boost 1.70 QUIET COMPONENTS context)
+find_package(Boost 1.70 QUIET CONFIG COMPONENTS context)
 if(Boost_FOUND)
   set(RINGTAPE_FIBER "boost")
   target_link_libraries(ringtape_dependencies INTERFACE Boost::context)

@@ -71,7 +71,7 @@ Shape Shape::inserted(int dim, std::int64_t size) const {
   check(dim >= 0 && dim <= dims_, "inserted: dimension {} is out of range for shape {}", dim,
         to_string(*this));
   Shape result = *this;
-  std::copy_backward(sizes_.begin() + dim, sizes_.begin() + dims_, result.sizes_.begin() + dims_ + 1);
+  for (int i = dims_; i > dim; --i) result.sizes_[i] = sizes_[i - 1];
   result.sizes_[dim] = size;
   ++result.dims_;
   result.validate();

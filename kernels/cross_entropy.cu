@@ -24,9 +24,37 @@ __global__ void count_targets(const I* targets, std::int64_t rows, std::int64_t 
   }
 }
 
+/// Adds up the blocks' correct rows (in thread 0 of each) and writes the total.
+__device__ void finish_count(double correct_rows, ReduceScratch* scratch, float* correct, bool accumulate) {
+  double total;
+  if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
+    *correct = static_cast<float>(total) + (accumulate ? *correct : 0);
+  }
+}
+
+/// For few classes.
 template <class T>
-__global__ void count_correct(CrossEntropyProblem problem, const T* logits, ReduceScratch* scratch,
-                              float* correct, bool accumulate) {
+__global__ void count_correct_thread_per_row(CrossEntropyProblem problem, const T* logits,
+                                             ReduceScratch* scratch, float* correct, bool accumulate) {
+  const int classes = static_cast<int>(problem.classes);
+  int correct_rows = 0;
+  const BlockShare share = share_of_block(ceil_div(problem.rows, std::int64_t{blockDim.x}));
+  for (std::int64_t group = share.first; group < share.end; group += share.step) {
+    const std::int64_t row = group * blockDim.x + threadIdx.x;
+    const int target = row < problem.rows ? static_cast<int>(target_of(problem, row)) : kIgnored;
+    if (target < 0) continue;
+    const T* values = logits + row * classes;
+    const auto target_logit = to_accumulate(values[target]);
+    int beaten = 0;
+    for (int j = 0; j < classes; ++j) beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
+    correct_rows += 1 - beaten;
+  }
+  finish_count(block_sum(correct_rows), scratch, correct, accumulate);
+}
+
+template <class T>
+__global__ void count_correct_block_per_row(CrossEntropyProblem problem, const T* logits,
+                                            ReduceScratch* scratch, float* correct, bool accumulate) {
   const int classes = static_cast<int>(problem.classes);
   double correct_rows = 0;
   const BlockShare share = share_of_block(problem.rows);
@@ -36,32 +64,37 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
     const T* values = logits + row * problem.classes;
     const auto target_logit = to_accumulate(values[target]);
     int beaten = 0;
-    if (!kGpuGeometry && classes <= kMaxClassesOfThread) {  // no longer than one piece of a long row
-      for (int j = 0; j < classes; ++j) {
-        beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
-      }
-    } else {
-      for_each_in_row(values, classes, [&](int j, int step, auto vectors, auto lanes) {
-        for (int v = 0; v < vectors; ++v) {
-          const auto read = load_aligned<lanes>(values + j + v * step);
-          for (int k = 0; k < lanes; ++k) {
-            beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
-          }
+    for_each_in_row(values, classes, [&](int j, int step, auto vectors, auto lanes) {
+      for (int v = 0; v < vectors; ++v) {
+        const auto read = load_aligned<lanes>(values + j + v * step);
+        for (int k = 0; k < lanes; ++k) {
+          beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
         }
-      });
-    }
+      }
+    });
     if (block_max(beaten) == 0) correct_rows += 1;
   }
-  double total;
-  if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
-    *correct = static_cast<float>(total) + (accumulate ? *correct : 0);
-  }
+  finish_count(correct_rows, scratch, correct, accumulate);
 }
 
 // ---- launching ----
 
 void check_target_dtype(const char* operation, DType dtype) {
   if (dtype != DType::i32 && dtype != DType::i64) fail_unsupported_dtype(operation, dtype);
+}
+
+template <class T>
+void start_count(const Stream& stream, const CrossEntropyProblem& problem, const T* logits, float* correct,
+                 bool accumulate) {
+  const auto start = [&](auto kernel, const LaunchShape& shape) {
+    launch(kernel, shape, stream, problem, logits, reduce_scratch(stream), correct, accumulate);
+  };
+  if (problem.classes <= kMaxClassesOfThread) {
+    const unsigned blocks = blocks_for(ceil_div(problem.rows, kRowsPerBlock));
+    start(count_correct_thread_per_row<T>, {blocks, kGpuGeometry ? kRowsPerBlock : 1u});
+  } else {
+    start(count_correct_block_per_row<T>, block_per_row_shape<T>(stream, problem));
+  }
 }
 
 template <class T, Pass pass>
@@ -79,8 +112,7 @@ void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers
   }
   // A separate launch: in the loop over long rows it would cost registers, and so occupancy.
   if (pass != Pass::backward && problem.correct != nullptr) {
-    launch(count_correct<T>, block_per_row_shape<T>(stream, problem), stream, problem, buffers.logits,
-           buffers.scratch, problem.correct, false);
+    start_count<T>(stream, problem, buffers.logits, problem.correct, false);
   }
   if constexpr (pass == Pass::fused) {
     const std::size_t bytes = staging_bytes<T>(problem.classes);
@@ -144,10 +176,9 @@ void cross_entropy_fused(const Stream& stream, const CrossEntropyProblem& proble
 void count_correct(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
                    float* correct, bool accumulate) {
   check_target_dtype("count_correct", problem.target_dtype);
-  RINGTAPE_DISPATCH_FLOATING(
-      problem.dtype, T,
-      launch(count_correct<T>, block_per_row_shape<T>(stream, problem), stream, problem,
-             static_cast<const T*>(logits), reduce_scratch(stream), correct, accumulate));
+  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
+    start_count<T>(stream, problem, static_cast<const T*>(logits), correct, accumulate);
+  });
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -49,13 +49,19 @@ struct TokenRow {
   std::int32_t token, row;
 };
 
-/// Tokens are sorted by 4 bits at a time.
-constexpr int kDigitBits = 4, kDigits = 1 << kDigitBits;
+/// Tokens are sorted by 8 bits at a time.
+constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 
-/// The place of counter i in shared memory. A thread adds up kDigits neighbouring counters: without the gap
-/// the counters of a warp's threads would be in two banks.
+/// Lanes of a warp: on the CPU a thread is its own warp.
+constexpr int kLanes = kGpuGeometry ? 32 : 1;
+
+/// Counters of a digit that a thread adds up.
+constexpr int kCountersOfThread = kDigits / kLanes;
+
+/// The place of counter i in shared memory. Without the gaps the counters of a warp's threads would be in few
+/// banks.
 __device__ int place_of(int i) {
-  return i + i / kDigits;
+  return i + i / kCountersOfThread;
 }
 
 /// The sum of the values of the threads before this one (Hillis and Steele, "Data parallel algorithms",
@@ -74,14 +80,14 @@ __device__ int sum_before(int value, int* sums) {
   return sum - value;
 }
 
-/// Replaces each of the counters [digit][thread] by the sum of the counters before it.
+/// Replaces each of the counters [digit][warp] by the sum of the counters before it.
 __device__ void sum_counters(int* counters, int* sums) {
-  __syncthreads();  // all threads have counted
-  const int first = thread_rank() * kDigits;
+  __syncthreads();  // all warps have counted
+  const int first = thread_rank() * kCountersOfThread;
   int sum = 0;
-  for (int i = first; i < first + kDigits; ++i) sum += counters[place_of(i)];
+  for (int i = first; i < first + kCountersOfThread; ++i) sum += counters[place_of(i)];
   int before = sum_before(sum, sums);
-  for (int i = first; i < first + kDigits; ++i) {
+  for (int i = first; i < first + kCountersOfThread; ++i) {
     const int count = counters[place_of(i)];
     counters[place_of(i)] = before;
     before += count;
@@ -89,23 +95,42 @@ __device__ void sum_counters(int* counters, int* sums) {
   __syncthreads();
 }
 
-/// Shared memory of sort_rows: the counters, and an int for each thread.
+/// Shared memory of sort_rows: the counters with their gaps, and an int for each thread.
 std::size_t sort_bytes(unsigned threads) {
-  return ((kDigits + 1) * threads + threads) * sizeof(int);
+  return ((kCountersOfThread + 1) * threads + threads) * sizeof(int);
 }
 
+/// The lanes of a warp that have rows with this lane's digit. All lanes take part; `is_valid`: whether this
+/// one has a row.
+struct Peers {
+  __device__ Peers([[maybe_unused]] int digit, bool is_valid) {
+    if constexpr (kGpuGeometry) {
+      unsigned lanes = __ballot_sync(0xffffffffu, is_valid);
+      for (int bit = 0; bit < kDigitBits; ++bit) {
+        const bool is_set = (digit >> bit) % 2 != 0;
+        const unsigned set = __ballot_sync(0xffffffffu, is_set);
+        lanes &= is_set ? set : ~set;
+      }
+      count = __popc(lanes);
+      before = __popc(lanes & ((1u << (thread_rank() % kLanes)) - 1));
+    }
+    is_first = is_valid && before == 0;
+  }
+  int count = 1, before = 0;  ///< all of them, and those before this lane
+  bool is_first;
+};
+
 /// Writes the rows in the order of their tokens, rows of equal tokens in their own order, to `sorted`: a
-/// radix sort from the lowest bits on, by one block. Each thread has a range of the rows; in each pass it
-/// counts its rows with each digit, and so knows where they go. `other` has room for as many rows.
+/// radix sort from the lowest bits on, by one block. Each warp has a range of the rows; in each pass it
+/// counts its rows with each digit, and so knows where they go. Its lanes take neighbouring rows, and those
+/// with the same digit find each other by ballots. `other` has room for as many rows.
 template <class Token>
 __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* sorted, TokenRow* other) {
   const Token* const tokens = static_cast<const Token*>(p.tokens);
   const int thread = thread_rank(), threads = block_threads();
+  const int warp = thread / kLanes, lane = thread % kLanes, warps = threads / kLanes;
   int* const counters = dynamic_shared<int>();
-  int* const sums = counters + (kDigits + 1) * threads;
-  const auto counter = [&](TokenRow row, int shift) -> int& {
-    return counters[place_of((row.token >> shift) % kDigits * threads + thread)];
-  };
+  int* const sums = counters + (kCountersOfThread + 1) * threads;
   int bits = 0;
   while (p.vocabulary >> bits != 0) bits += kDigitBits;
 
@@ -117,13 +142,31 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
     from[row] = {static_cast<std::int32_t>(is_own ? token : p.vocabulary), static_cast<std::int32_t>(row)};
   }
   __syncthreads();
-  const std::int64_t share = ceil_div(p.rows, threads);
-  const std::int64_t first = minimum(p.rows, thread * share), end = minimum(p.rows, first + share);
+  const std::int64_t share = round_up(ceil_div(p.rows, warps), kLanes);
+  const std::int64_t first = minimum(p.rows, warp * share), end = minimum(p.rows, first + share);
   for (int shift = 0; shift < bits; shift += kDigitBits) {
-    for (int digit = 0; digit < kDigits; ++digit) counters[place_of(digit * threads + thread)] = 0;
-    for (std::int64_t i = first; i < end; ++i) ++counter(from[i], shift);
+    // Calls body(row, is_valid, counter, peers) in every lane, for all rows of the warp.
+    const auto for_each_row = [&](const auto& body) {
+      for (std::int64_t i = first; i < end; i += kLanes) {
+        const bool is_valid = i + lane < end;
+        const TokenRow row = is_valid ? from[i + lane] : TokenRow{0, 0};
+        const int digit = (row.token >> shift) % kDigits;
+        body(row, is_valid, counters[place_of(digit * warps + warp)], Peers(digit, is_valid));
+        __syncwarp();  // the next rows may have the same counters
+      }
+    };
+    for (int i = 0; i < kCountersOfThread; ++i) counters[place_of(i * threads + thread)] = 0;
+    __syncthreads();
+    for_each_row([](const TokenRow&, bool, int& counter, const Peers& peers) {
+      if (peers.is_first) counter += peers.count;
+    });
     sum_counters(counters, sums);
-    for (std::int64_t i = first; i < end; ++i) to[counter(from[i], shift)++] = from[i];
+    for_each_row([=](const TokenRow& row, bool is_valid, int& counter, const Peers& peers) {
+      const int place = counter + peers.before;
+      __syncwarp();
+      if (peers.is_first) counter = place + peers.count;
+      if (is_valid) to[place] = row;
+    });
     __syncthreads();
     TokenRow* const written = to;
     to = from;
@@ -236,9 +279,10 @@ void embedding_backward(const Stream& stream, DType dtype, const EmbeddingProble
                         void* workspace, void* dweight) {
   if (problem.rows == 0 || problem.columns == 0) return;
   TokenRow* const sorted = static_cast<TokenRow*>(workspace);
-  // A GPU thread has up to 16 rows, as many as the digits that it counts; more only in a full block.
+  // A GPU thread has up to 16 rows; more only in a full block.
+  constexpr int kRowsOfThread = 16;
   const auto threads = static_cast<unsigned>(
-      minimum<std::int64_t>(round_up(ceil_div(problem.rows, kDigits), 32), kGpuGeometry ? 1024 : 1));
+      minimum<std::int64_t>(round_up(ceil_div(problem.rows, kRowsOfThread), 32), kGpuGeometry ? 1024 : 1));
   RINGTAPE_WITH_TOKEN(problem.token_dtype, launch(sort_rows<Token>, {1, threads, sort_bytes(threads)}, stream,
                                                   problem, sorted, sorted + problem.rows));
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {

@@ -38,7 +38,7 @@ RINGTAPE_LAUNCHER(embedding_forward, DType dtype, const EmbeddingProblem& proble
                   const void* positions, void* y, int* invalid);
 
 /// dweight[token] += dy for each row, in the order of the rows, whatever the number of threads; dweight is
-/// f32 (f64 for f64). The rows are sorted by their tokens, in a pass for each 4 bits of a token, and the rows
+/// f32 (f64 for f64). The rows are sorted by their tokens, in a pass for each 8 bits of a token, and the rows
 /// of a token are then added up together: the work is linear in the rows whatever the tokens, and takes no
 /// atomics. At most kMaxEmbeddingRows rows and tokens of the table.
 RINGTAPE_LAUNCHER(embedding_backward, DType dtype, const EmbeddingProblem& problem, const void* dy,

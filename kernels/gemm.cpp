@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <atomic>
+#include <limits>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -118,7 +119,25 @@ void multiply(const Stream& stream, const GemmArgs& args) {
   gemm_tiled(stream, args);
 }
 
+/// The product with its bias or its sums of A in one launch, if cuBLASLt can compute them so. Returns false
+/// (having done nothing) otherwise.
+bool multiply_with_epilogue([[maybe_unused]] const Stream& stream, [[maybe_unused]] const GemmArgs& args) {
+#ifdef RINGTAPE_WITH_CUDA
+  const bool by_cublas = stream.device().is_cuda() && gemm_backend(stream.device()) == GemmBackend::vendor;
+  const bool has_epilogue = args.bias != nullptr || args.a_sums != nullptr;
+  return by_cublas && has_epilogue && args.n > 0 && args.k > 0 && gemm_cublaslt(stream, args);
+#else
+  return false;
+#endif
+}
+
 }  // namespace
+
+int int_size(std::int64_t size, const char* library) {
+  check(size <= std::numeric_limits<int>::max(), "gemm in {}: a size of {} is beyond 2^31 - 1", library,
+        size);
+  return static_cast<int>(size);
+}
 
 void set_gemm_backend(GemmBackend backend, Device device) {
   check(backend == GemmBackend::own || has_vendor(device),
@@ -171,14 +190,10 @@ void gemm(const Stream& stream, const GemmArgs& given) {
   }
   if (args.m == 0) return;
 
-#ifdef RINGTAPE_WITH_CUDA
-  const bool by_cublas = stream.device().is_cuda() && gemm_backend(stream.device()) == GemmBackend::vendor;
-  const bool has_epilogue = args.bias != nullptr || args.relu || args.a_sums != nullptr;
-  if (by_cublas && has_epilogue && args.n > 0 && args.k > 0 && gemm_cublaslt(stream, args)) return;
-#endif
-  if (args.n > 0) multiply(stream, args);
+  const bool has_all = multiply_with_epilogue(stream, args);
+  if (!has_all && args.n > 0) multiply(stream, args);
   if (args.relu) relu_forward(stream, args.out_dtype, args.c, args.c, args.m * args.n);
-  if (args.a_sums == nullptr) return;
+  if (has_all || args.a_sums == nullptr) return;
   const std::int64_t outer = args.transpose_a ? 1 : args.m, inner = args.transpose_a ? args.m : 1;
   sum_dim(stream, args.dtype, args.a, outer, args.k, inner, 1.0, args.out_dtype, args.a_sums, false);
 }

@@ -1,5 +1,5 @@
-// Products with an epilogue: cuBLASLt adds the bias, applies ReLU, or computes the sums for the bias's
-// gradient in the product's launch.
+// Products with an epilogue: cuBLASLt adds the bias, or computes the sums for the bias's gradient, in the
+// product's launch. Its epilogues with ReLU are not used: on an H100 (cuBLAS 13.1) they turn NaN into 0.
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -30,12 +30,6 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
   RINGTAPE_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
 }
 
-std::uint32_t epilogue_of(const GemmArgs& args) {
-  if (args.a_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
-  if (args.bias == nullptr) return CUBLASLT_EPILOGUE_RELU;
-  return args.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-}
-
 /// cuBLASLt is column-major, so our row-major C is C^T there: C^T = op(B)^T op(A)^T, and our B comes first.
 Operation operation_of(const Stream& stream, const GemmArgs& args) {
   const bool rounds = args.dtype == DType::f32 && tf32(stream.device());
@@ -49,7 +43,8 @@ Operation operation_of(const Stream& stream, const GemmArgs& args) {
   // BGRADB: the sums of the second operand, our A, over k. Both vectors have C's dtype.
   const bool sums = args.a_sums != nullptr;
   const void* const vector = sums ? args.a_sums : args.bias;
-  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(args));
+  const std::uint32_t epilogue = sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS;
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   return operation;
 }
@@ -66,6 +61,15 @@ Layout layout_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int6
 std::uint32_t alignment_of(const void* address) {
   const std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(address) | 256;
   return static_cast<std::uint32_t>(bits & -bits);
+}
+
+/// Whether every row of A, B and C is aligned to 16 bytes.
+bool has_aligned_rows(const GemmArgs& args) {
+  const auto is_aligned = [](const void* first, std::int64_t ld, DType dtype) {
+    return alignment_of(first) >= 16 && ld * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0;
+  };
+  return is_aligned(args.a, args.lda, args.dtype) && is_aligned(args.b, args.ldb, args.dtype) &&
+         is_aligned(args.c, args.ldc, args.out_dtype);
 }
 
 Preference preference_of(const GemmArgs& args, std::uint64_t workspace_bytes) {
@@ -86,7 +90,10 @@ Preference preference_of(const GemmArgs& args, std::uint64_t workspace_bytes) {
 }  // namespace
 
 bool gemm_cublaslt(const Stream& stream, const GemmArgs& args) {
-  if ((args.bias != nullptr || args.relu) && args.a_sums != nullptr) return false;  // no epilogue does both
+  if (args.bias != nullptr && args.a_sums != nullptr) return false;  // no epilogue does both
+  // On an H100 (cuBLAS 13.1) bf16 products of rows with less alignment were rounded before the bias was
+  // added.
+  if (args.bias != nullptr && size_of(args.out_dtype) == 2 && !has_aligned_rows(args)) return false;
   if (args.a_sums != nullptr && args.alpha != 1) return false;  // whether alpha scales them is not documented
   // No preference tells the heuristic how the epilogue's vector is aligned, and its kernels may read 16
   // bytes.

@@ -1,31 +1,21 @@
 #include <cblas.h>
 
-#include <limits>
-
-#include "core/error.h"
 #include "kernels/bias.h"
 #include "kernels/gemm_vendor.h"
 
 namespace ringtape {
-namespace {
-
-/// CBLAS counts in int (32 bits in Debian's build).
-int to_blas(std::int64_t size) {
-  check(size <= std::numeric_limits<int>::max(), "gemm in OpenBLAS: a size of {} is beyond 2^31 - 1", size);
-  return static_cast<int>(size);
-}
-
-}  // namespace
 
 bool gemm_cpu_vendor(const GemmArgs& args) {
   if (args.dtype != DType::f32 && args.dtype != DType::f64) return false;
+  // CBLAS counts in int (32 bits in Debian's build).
+  const auto to_int = [](std::int64_t size) { return int_size(size, "OpenBLAS"); };
   const auto op = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   const auto multiply = [&](auto* cblas_gemm, auto element) {
     using T = decltype(element);
-    cblas_gemm(CblasRowMajor, op(args.transpose_a), op(args.transpose_b), to_blas(args.m), to_blas(args.n),
-               to_blas(args.k), static_cast<T>(args.alpha), static_cast<const T*>(args.a), to_blas(args.lda),
-               static_cast<const T*>(args.b), to_blas(args.ldb), static_cast<T>(args.beta),
-               static_cast<T*>(args.c), to_blas(args.ldc));
+    cblas_gemm(CblasRowMajor, op(args.transpose_a), op(args.transpose_b), to_int(args.m), to_int(args.n),
+               to_int(args.k), static_cast<T>(args.alpha), static_cast<const T*>(args.a), to_int(args.lda),
+               static_cast<const T*>(args.b), to_int(args.ldb), static_cast<T>(args.beta),
+               static_cast<T*>(args.c), to_int(args.ldc));
   };
   if (args.dtype == DType::f32) {
     multiply(cblas_sgemm, float{});

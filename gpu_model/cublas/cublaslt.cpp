@@ -52,14 +52,8 @@ cublasStatus_t set(Value& attribute, const void* value, std::size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-bool has_bias(std::uint32_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-}
-bool has_relu(std::uint32_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-}
 bool has_vector(std::uint32_t epilogue) {
-  return has_bias(epilogue) || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
 /// The product that the descriptors describe. Ringtape's C is D.
@@ -72,8 +66,7 @@ gpu_model::Product product_of(const cublasLtMatmulDescOpaque_t& operation, const
                              .a_layout = a,
                              .b_layout = b,
                              .c_layout = d};
-  if (has_bias(operation.epilogue)) product.bias = operation.bias;
-  product.relu = has_relu(operation.epilogue);
+  if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) product.bias = operation.bias;
   if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB) product.bias_gradient = operation.bias;
   return product;
 }
@@ -92,8 +85,8 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque_t& operation, const gpu_mode
   if (const cublasStatus_t error = gpu_model::check(product)) return error;
   if (c.type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
-  const bool is_known = has_vector(operation.epilogue) || has_relu(operation.epilogue);
-  return is_known && !epilogues_refused ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  return has_vector(operation.epilogue) && !epilogues_refused ? CUBLAS_STATUS_SUCCESS
+                                                              : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /// Whether A, B, C, D and the bias have the alignments that the algorithm relies on.

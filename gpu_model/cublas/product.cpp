@@ -128,6 +128,11 @@ bool overlap(const void* a, const Layout& a_layout, const void* b, const Layout&
   return false;
 }
 
+bool has_aligned_columns(const void* first, const Layout& layout) {
+  return reinterpret_cast<std::uintptr_t>(first) % 16 == 0 &&
+         static_cast<std::size_t>(layout.ld) * size_of(layout.type) % 16 == 0;
+}
+
 void multiply(const Product& p) {
   const std::size_t m = p.m(), n = p.n(), k = p.k();
   const auto lda = static_cast<std::size_t>(p.a_layout.ld), ldb = static_cast<std::size_t>(p.b_layout.ld),
@@ -145,6 +150,9 @@ void multiply(const Product& p) {
     std::transform(a.begin(), a.end(), a.begin(),
                    [&](float value) { return round_operand(value, p.compute_type); });
   }
+  const bool rounds_before_bias =
+      !(has_aligned_columns(p.a, p.a_layout) && has_aligned_columns(p.b, p.b_layout) &&
+        has_aligned_columns(p.c, p.c_layout));
   for (std::size_t j = 0; j < n; ++j) {
     sums.assign(m, 0.0f);
     float sum_of_b = 0;
@@ -159,9 +167,12 @@ void multiply(const Product& p) {
     for (std::size_t i = 0; i < m; ++i) {
       const std::size_t at = j * ldc + i;
       const float before = beta == 0 ? 0 : beta * read(p.c, type, at);  // with beta 0 C is not read
-      const float bias = p.bias == nullptr ? 0 : read(p.bias, type, i);
-      const float result = alpha * sums[i] + before + bias;
-      write(p.c, type, at, p.relu && result < 0 ? 0 : result);  // NaN stays NaN
+      const float sum = alpha * sums[i] + before;
+      const bool has_bias = p.bias != nullptr;
+      if (!has_bias || rounds_before_bias) write(p.c, type, at, sum);
+      if (has_bias) {
+        write(p.c, type, at, (rounds_before_bias ? read(p.c, type, at) : sum) + read(p.bias, type, i));
+      }
     }
   }
 }

@@ -29,7 +29,9 @@ struct Scale {
   const float* device = nullptr;  ///< in pointer mode DEVICE, where it is read when the product runs
 };
 
-/// C = alpha op(A) op(B) + beta C + bias, the bias added to every column.
+/// C = alpha op(A) op(B) + beta C + bias, the bias added to every column. A 16-bit C is rounded once, unless
+/// there is a bias and a column of A, B or C is not aligned to 16 bytes: then the sum is rounded before the
+/// bias is added, too, as cuBLAS 13.1 did on an H100.
 struct Product {
   cublasComputeType_t compute_type;
   cudaDataType scale_type;
@@ -40,7 +42,6 @@ struct Product {
   const void* b = nullptr;
   void* c = nullptr;
   const void* bias = nullptr;     ///< [m], of C's type; null for none
-  bool relu = false;              ///< applied to the result
   void* bias_gradient = nullptr;  ///< [n], of C's type: the sums of op(B) over k; null for none
 
   std::uint64_t m() const { return op_a == CUBLAS_OP_N ? a_layout.rows : a_layout.columns; }

@@ -30,9 +30,7 @@ enum cublasLtMatmulDescAttributes_t {
 };
 enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
-  CUBLASLT_EPILOGUE_RELU = 2,
   CUBLASLT_EPILOGUE_BIAS = 4,
-  CUBLASLT_EPILOGUE_RELU_BIAS = 6,
   CUBLASLT_EPILOGUE_BGRADB = 512
 };
 enum cublasLtReductionScheme_t {

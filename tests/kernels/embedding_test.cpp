@@ -13,14 +13,15 @@ struct Case {
   Repeats repeats;
 };
 
-// Rows for one warp of the sort and for many, up to a thread's range of more than 16; vocabularies of 1 to 5
-// digits of 4 bits, with their largest numbers; columns with and without vectors left over.
+// Rows for one warp of the sort and for many, also more than 16 a thread; vocabularies of 1 to 3 digits of 8
+// bits, with their largest numbers; columns with and without vectors left over.
 constexpr std::int64_t kMany = kCheckBuild ? 2100 : 17000;
 const std::vector<Case> kCases = {
     {0, 5, 3, Repeats::some},         {1, 1, 1, Repeats::some},
     {5, 3, 15, Repeats::some},        {40, 8, 16, Repeats::some},
     {300, 300, 17, Repeats::some},    {600, 5, 255, Repeats::all_equal},
     {1100, 16, 256, Repeats::some},   {700, 4, 4096, Repeats::all_differ},
+    {500, 4, 65535, Repeats::some},   {500, 4, 65536, Repeats::some},
     {kMany, 2, 70000, Repeats::some}, {kMany, 4, 65, Repeats::all_equal},
     {64, 1030, 300, Repeats::some},
 };
