@@ -32,7 +32,7 @@ message(STATUS "Ringtape: vendor GEMM on the CPU is ${RINGTAPE_CPU_BLAS}")
 
 # Fibers for the SIMT executor: Boost.Context, else ucontext, which is slower.
 find_package(Boost 1.70 QUIET CONFIG COMPONENTS context)
-if(Boost_FOUND)
+if(TARGET Boost::context)  # a Boost without it counts as found
   set(RINGTAPE_FIBER "boost")
   target_link_libraries(ringtape_dependencies INTERFACE Boost::context)
 else()

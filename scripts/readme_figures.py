@@ -10,7 +10,7 @@ A table is in a page between two markers,
     <!-- end of figures -->
 
 and is made from the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json, or
-from benchmarks/results/sass and training, which benchmarks/sass and scripts/training_runs.py write.
+from benchmarks/results/sass and training, which benchmarks/sass and scripts/training_runs.py write, or from the files of a GPU.
 The names of the tables are in TABLES below. The pictures go to docs/pictures; matplotlib draws them (pip install
 matplotlib), and --check does not need it.
 """
@@ -23,6 +23,7 @@ import sys
 import textwrap
 
 import gpt_figures
+import gpu_figures
 import pictures
 import result_files
 import sass_figures
@@ -422,6 +423,43 @@ def sass_faults(results):
     return table(*sass_figures.faults(results.sass_rows("kernels")))
 
 
+def on_gpu(results):
+    """The result files of the GPU."""
+    return Results(results.folder.parent / gpu_figures.FOLDER)
+
+
+def gpu_estimates(results):
+    return gpu_figures.estimated_seconds(results.sass_rows("estimates"))
+
+
+def gpu_kernels(results):
+    return table(*gpu_figures.kernels(on_gpu(results), gpu_estimates(results), torch_ratio, time_text, percent))
+
+
+def gpu_errors_in_words(results):
+    return gpu_figures.errors_in_words(on_gpu(results), gpu_estimates(results), percent)
+
+
+def gpu_machine(results):
+    return machine(on_gpu(results))
+
+
+def gpu_steps(results):
+    return table(*gpu_figures.steps(on_gpu(results), time_text))
+
+
+def gpu_products(results):
+    return table(*gpu_figures.products(on_gpu(results), percent))
+
+
+def gpu_attention(results):
+    return table(*gpu_figures.attention(on_gpu(results), time_text))
+
+
+def gpu_gpt(results):
+    return table(*gpu_figures.gpt(on_gpu(results), time_text))
+
+
 LADDERS = ["gemm", "reduce", "norm", "softmax", "layer_norm", "attention", "transpose"]
 TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
           "kernels": kernels, "behind": behind, "gemm": gemm,
@@ -430,12 +468,15 @@ TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "sim
           "overlap": overlap, "hidden in words": hidden_in_words, "pipeline": pipeline, "all-reduce": all_reduce, "machine": machine,
           "runs": runs, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
           "sass estimates": sass_estimates,
-          "sass published": sass_published, "sass faults": sass_faults}
+          "sass published": sass_published, "sass faults": sass_faults,
+          "gpu machine": gpu_machine, "gpu kernels": gpu_kernels, "gpu errors in words": gpu_errors_in_words,
+          "gpu steps": gpu_steps, "gpu products": gpu_products, "gpu attention": gpu_attention, "gpu gpt": gpu_gpt}
 TABLES.update({name: (lambda results, make=make: table(*make(results.training)))
                for name, make in training_figures.TABLES.items()})
 TABLES.update({name: (lambda results, make=make: make(results.training))
                for name, make in training_figures.IN_WORDS.items()})
 TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, name)) for name in LADDERS})
+TABLES.update({f"gpu ladder {name}": (lambda results, name=name: ladder(on_gpu(results), name)) for name in LADDERS})
 
 
 # ---- pictures: each takes the results and returns a function of pictures.py with its arguments ----------------

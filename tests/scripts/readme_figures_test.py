@@ -12,6 +12,7 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import gpu_figures  # noqa: E402
 import readme_figures  # noqa: E402
 RESULTS = pathlib.Path("benchmarks/results/cpu-amd-epyc-2-threads")
 
@@ -25,7 +26,7 @@ class ReadmeFigures(unittest.TestCase):
         shutil.copytree(ROOT / "docs", self.root / "docs")
         shutil.copytree(ROOT / RESULTS, self.root / RESULTS)
         shutil.copytree(ROOT / "lessons", self.root / "lessons")
-        for shared in ("sass", "training"):
+        for shared in ("sass", "training", "gpu-nvidia-h100"):
             shutil.copytree(ROOT / RESULTS.parent / shared, self.root / RESULTS.parent / shared)
 
     def run_script(self, *flags):
@@ -70,6 +71,17 @@ class ReadmeFigures(unittest.TestCase):
         self.assertRegex(after, r"\| 784-256-10, 64 \| 12\.3 ms \| .* \| 36\.9 ms \| 3\.0 \|")
         changed = [line for line in after.splitlines() if line not in before.splitlines()]
         self.assertEqual(len(changed), 1, changed)
+
+    def test_tables_of_the_gpu_are_made_of_its_files_and_of_estimates(self):
+        row = {"name": "add", "size": "8 f32", "seconds": 2.0}
+        self.assertEqual(gpu_figures.error_of(row, {("add", "8 f32"): 3.0}), 0.5)
+        self.assertIsNone(gpu_figures.error_of(row, {("add", "16 f32"): 3.0}))
+        self.edit("../gpu-nvidia-h100/torch_steps.json", lambda result: result["rows"][0].update(
+            seconds=0.02, torch_seconds=0.03, torch_modes={"eager": 0.04, "compiled": 0.03}))
+        run = self.refused("README.md, docs/figures.md: not what", "--check")
+        self.assertNotIn("docs/ladders.md", run.stderr)
+        self.assertEqual(self.run_script().returncode, 0)
+        self.assertRegex((self.root / "README.md").read_text(), r"\| 784-256-10, 64 \| 20\.0 ms \| .* \| 40\.0 ms \| 30\.0 ms \| 1\.5 \|")
 
     def test_a_ratio_to_pytorch_that_was_measured_beside_a_copy_is_taken_as_it_is(self):
         self.assertEqual(readme_figures.torch_ratio({"seconds": 2.0, "torch_seconds": 3.0}), 1.5)
