@@ -5,7 +5,7 @@
 #
 #   tests/gpu_check.sh [--gpu-model] [--seconds N] OUTDIR [STAGE...]
 #
-# STAGE: one or more of the stages at the end of this file; default: all. Each takes at most seven minutes on a GPU, and
+# STAGE: one or more of the stages at the end of this file; default: all. Each takes at most nine minutes on a GPU, and
 # `build` runs before the others. --seconds: the time for all stages, for a machine that is lent; a stage that may not end in
 # time is not started. --gpu-model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
 #
@@ -245,7 +245,7 @@ on_one_gpu() {
   for ((rank = 0; rank < ranks; ++rank)); do
     env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
       NCCL_HOSTID=ringtape-$rank NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 \
-      RINGTAPE_DIST_DEVICE=cuda:0 timeout --foreground --kill-after=5 240 "$@" >"$work/rank$rank.txt" 2>&1 &
+      RINGTAPE_DIST_DEVICE=cuda:0 timeout --foreground --kill-after=5 360 "$@" >"$work/rank$rank.txt" 2>&1 &
     pids+=($!)
   done
   for ((rank = 0; rank < ranks; ++rank)); do
@@ -379,14 +379,14 @@ run_docs() {
 # Name, seconds at most, where it runs, function; the most informative first.
 stages="
 build       300 everywhere build_all
-tests       120 everywhere run_tests
-ranks       420 everywhere run_ranks
+tests       240 everywhere run_tests
+ranks       540 everywhere run_ranks
 mnist        90 everywhere run_mnist
 programs     60 everywhere run_programs
-memcheck    240 gpu        checker memcheck
-racecheck   240 gpu        checker racecheck
-synccheck   240 gpu        checker synccheck
-initcheck   240 gpu        checker initcheck
+memcheck    540 gpu        checker memcheck
+racecheck   540 gpu        checker racecheck
+synccheck   540 gpu        checker synccheck
+initcheck   540 gpu        checker initcheck
 profile      40 everywhere run_profile
 ladders     280 gpu        run_ladders
 benchmarks  300 gpu        run_benchmarks
