@@ -24,59 +24,6 @@ __global__ void count_targets(const I* targets, std::int64_t rows, std::int64_t 
   }
 }
 
-/// Adds up the blocks' correct rows (in thread 0 of each) and writes the total.
-__device__ void finish_count(double correct_rows, ReduceScratch* scratch, float* correct, bool accumulate) {
-  double total;
-  if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
-    *correct = static_cast<float>(total) + (accumulate ? *correct : 0);
-  }
-}
-
-/// For few classes.
-template <class T>
-__global__ void count_correct_thread_per_row(CrossEntropyProblem problem, const T* logits,
-                                             ReduceScratch* scratch, float* correct, bool accumulate) {
-  const int classes = static_cast<int>(problem.classes);
-  int correct_rows = 0;
-  const BlockShare share = share_of_block(ceil_div(problem.rows, std::int64_t{blockDim.x}));
-  for (std::int64_t group = share.first; group < share.end; group += share.step) {
-    const std::int64_t row = group * blockDim.x + threadIdx.x;
-    const int target = row < problem.rows ? static_cast<int>(target_of(problem, row)) : kIgnored;
-    if (target < 0) continue;
-    const T* values = logits + row * classes;
-    const auto target_logit = to_accumulate(values[target]);
-    int beaten = 0;
-    for (int j = 0; j < classes; ++j) beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
-    correct_rows += 1 - beaten;
-  }
-  finish_count(block_sum(correct_rows), scratch, correct, accumulate);
-}
-
-template <class T>
-__global__ void count_correct_block_per_row(CrossEntropyProblem problem, const T* logits,
-                                            ReduceScratch* scratch, float* correct, bool accumulate) {
-  const int classes = static_cast<int>(problem.classes);
-  double correct_rows = 0;
-  const BlockShare share = share_of_block(problem.rows);
-  for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const int target = static_cast<int>(target_of(problem, row));
-    if (target < 0) continue;
-    const T* values = logits + row * problem.classes;
-    const auto target_logit = to_accumulate(values[target]);
-    int beaten = 0;
-    for_each_in_row(values, classes, [&](int j, int step, auto vectors, auto lanes) {
-      for (int v = 0; v < vectors; ++v) {
-        const auto read = load_aligned<lanes>(values + j + v * step);
-        for (int k = 0; k < lanes; ++k) {
-          beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
-        }
-      }
-    });
-    if (block_max(beaten) == 0) correct_rows += 1;
-  }
-  finish_count(correct_rows, scratch, correct, accumulate);
-}
-
 // ---- launching ----
 
 void check_target_dtype(const char* operation, DType dtype) {

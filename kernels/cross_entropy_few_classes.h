@@ -227,6 +227,26 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
   }
 }
 
+/// Counts the rows whose target is the largest logit.
+template <class T>
+__global__ void count_correct_thread_per_row(CrossEntropyProblem problem, const T* logits,
+                                             ReduceScratch* scratch, float* correct, bool accumulate) {
+  const int classes = static_cast<int>(problem.classes);
+  int correct_rows = 0;
+  const BlockShare share = share_of_block(ceil_div(problem.rows, std::int64_t{blockDim.x}));
+  for (std::int64_t group = share.first; group < share.end; group += share.step) {
+    const std::int64_t row = group * blockDim.x + threadIdx.x;
+    const int target = row < problem.rows ? static_cast<int>(target_of(problem, row)) : kIgnored;
+    if (target < 0) continue;
+    const T* values = logits + row * classes;
+    const auto target_logit = to_accumulate(values[target]);
+    int beaten = 0;
+    for (int j = 0; j < classes; ++j) beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
+    correct_rows += 1 - beaten;
+  }
+  finish_count(block_sum(correct_rows), scratch, correct, accumulate);
+}
+
 template <class T>
 LaunchShape thread_per_row_shape(const CrossEntropyProblem& problem) {
   // On the CPU one thread takes all rows of its block, so no thread waits.

@@ -144,6 +144,32 @@ __global__ void __launch_bounds__(1024, 1)
   if constexpr (pass != Pass::backward) finish_loss(problem, buffers, loss_of_rows);
 }
 
+/// Counts the rows whose target is the largest logit.
+template <class T>
+__global__ void count_correct_block_per_row(CrossEntropyProblem problem, const T* logits,
+                                            ReduceScratch* scratch, float* correct, bool accumulate) {
+  const int classes = static_cast<int>(problem.classes);
+  double correct_rows = 0;
+  const BlockShare share = share_of_block(problem.rows);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
+    const int target = static_cast<int>(target_of(problem, row));
+    if (target < 0) continue;
+    const T* values = logits + row * problem.classes;
+    const auto target_logit = to_accumulate(values[target]);
+    int beaten = 0;
+    for_each_in_row(values, classes, [&](int j, int step, auto vectors, auto lanes) {
+      for (int v = 0; v < vectors; ++v) {
+        const auto read = load_aligned<lanes>(values + j + v * step);
+        for (int k = 0; k < lanes; ++k) {
+          beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
+        }
+      }
+    });
+    if (block_max(beaten) == 0) correct_rows += 1;
+  }
+  finish_count(correct_rows, scratch, correct, accumulate);
+}
+
 /// Shared memory of a block that stages a row of `classes` logits.
 template <class T>
 std::size_t staging_bytes(std::int64_t classes) {

@@ -68,6 +68,14 @@ __device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>
   if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) store_loss(problem, buffers, total);
 }
 
+/// Adds up the blocks' correct rows (in thread 0 of each) and writes the total.
+__device__ void finish_count(double correct_rows, ReduceScratch* scratch, float* correct, bool accumulate) {
+  double total;
+  if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
+    *correct = static_cast<float>(total) + (accumulate ? *correct : 0);
+  }
+}
+
 /// Whether class j keeps the target from being the first of the row's largest logits. A NaN does.
 template <class A>
 __device__ bool beats(A logit, int j, A target_logit, int target) {

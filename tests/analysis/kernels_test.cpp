@@ -126,6 +126,13 @@ TEST_CASE("analysis: kernels with elements left over have no findings either") {
   }
 }
 
+TEST_CASE("analysis: correct rows among few classes are counted without a finding") {
+  const Case& kernel = *kernel_cases::find_case("count_correct");
+  const auto reports = kernel_cases::analyse_size(kernel, {.rows = 300, .columns = 10});
+  CHECK(reports.front().kernel.starts_with("count_correct_thread_per_row"));
+  CHECK(totals_of(reports).findings() == 0);
+}
+
 TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict") {
   // The same line in two passes over a row, for the maximum and for the sum. (Rows of 10 are in registers.)
   const int line = line_of("../../kernels/cross_entropy_few_classes.h", "body(j, to_accumulate(row_[j]));");
