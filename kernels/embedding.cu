@@ -120,6 +120,11 @@ struct Peers {
   bool is_first;
 };
 
+/// __syncwarp(), for a warp of kLanes.
+__device__ void sync_lanes() {
+  if constexpr (kLanes > 1) __syncwarp();
+}
+
 /// Writes the rows in the order of their tokens, rows of equal tokens in their own order, to `sorted`: a
 /// radix sort from the lowest bits on, by one block. Each warp has a range of the rows; in each pass it
 /// counts its rows with each digit, and so knows where they go. Its lanes take neighbouring rows, and those
@@ -152,7 +157,7 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
         const TokenRow row = is_valid ? from[i + lane] : TokenRow{0, 0};
         const int digit = (row.token >> shift) % kDigits;
         body(row, is_valid, counters[place_of(digit * warps + warp)], Peers(digit, is_valid));
-        __syncwarp();  // the next rows may have the same counters
+        sync_lanes();  // the next rows may have the same counters
       }
     };
     for (int i = 0; i < kCountersOfThread; ++i) counters[place_of(i * threads + thread)] = 0;
@@ -163,7 +168,7 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
     sum_counters(counters, sums);
     for_each_row([=](const TokenRow& row, bool is_valid, int& counter, const Peers& peers) {
       const int place = counter + peers.before;
-      __syncwarp();
+      sync_lanes();
       if (peers.is_first) counter = place + peers.count;
       if (is_valid) to[place] = row;
     });
