@@ -44,9 +44,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// 16-bit x may be f32 if they have a copy of its dtype (ParameterArena): the product uses the copy, and the
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-/// relu(linear(x, weight, bias)) as one operation, which on a GPU is one launch. The result of linear() is
-/// not kept. (Whether a NaN stays NaN in that launch, if cuBLASLt does it, is not documented; relu() keeps
-/// it.)
+/// relu(linear(x, weight, bias)) as one operation. The result of linear() is not kept.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows: over the last dimension ----

@@ -36,7 +36,7 @@ def errors(results, estimates):
     found = {(row["name"], row["size"]): error_of(row, estimates) for row in results.rows("bench_kernels")
              if row["bytes"] >= LARGE and error_of(row, estimates) is not None}
     for ladder in LADDERS_OF_THE_SAME_SIZE:
-        for row in results.rows(f"ladder_{ladder}"):
+        for row in (row for row in results.rows(f"ladder_{ladder}") if row["bytes"] >= LARGE):
             named = {**row, "name": f"{ladder} {row['name']}"}
             found[named["name"], row["size"]] = error_of(named, estimates)
     return found
@@ -92,4 +92,4 @@ def gpt(results, time_text):
         sequences, _, tokens, dtype = row["size"].split()
         lines.append([f"{sequences} x {tokens}", dtype, time_text(row["seconds"]),
                       f"{int(sequences) * int(tokens) / row['seconds']:,.0f}", f"{row['seconds'] / row['limit_seconds']:.1f}"])
-    return ["sequences x tokens", "dtype", "time of a step", "tokens/s", "times its products at the highest rate"], lines
+    return ["sequences x tokens", "dtype", "time of a step", "tokens/s", "step / its products at the highest rate"], lines

@@ -5,7 +5,7 @@
 #
 #   tests/gpu_check.sh [--gpu-model] [--seconds N] OUTDIR [STAGE...]
 #
-# STAGE: one or more of the stages at the end of this file; default: all. Each takes at most nine minutes on a GPU, and
+# STAGE: one or more of the stages at the end of this file; default: all. Each is stopped after nine minutes on a GPU, and
 # `build` runs before the others. --seconds: the time for all stages, for a machine that is lent; a stage that may not end in
 # time is not started. --gpu-model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
 #

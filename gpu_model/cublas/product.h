@@ -29,9 +29,9 @@ struct Scale {
   const float* device = nullptr;  ///< in pointer mode DEVICE, where it is read when the product runs
 };
 
-/// C = alpha op(A) op(B) + beta C + bias, the bias added to every column. A 16-bit C is rounded once, unless
-/// there is a bias and a column of A, B or C is not aligned to 16 bytes: then the sum is rounded before the
-/// bias is added, too, as cuBLAS 13.1 did on an H100.
+/// C = alpha op(A) op(B) + beta C + bias, the bias added to every column. A 16-bit C is rounded once. With
+/// a bias, and a column of A, B or C that is not aligned to 16 bytes, it is rounded twice, before the bias is
+/// added and after, as cuBLAS 13.1 did in bf16 on an H100.
 struct Product {
   cublasComputeType_t compute_type;
   cudaDataType scale_type;

@@ -176,6 +176,33 @@ struct Call {
   cublasLtMatmulHeuristicResult_t found{};
 };
 
+TEST_CASE("a bf16 product with a bias is rounded twice where a column is not aligned to 16 bytes") {
+  for (const std::int64_t ld : {8, 9}) {
+    // Each row of A is 1, 2^-8, 0, ...; B is 1 and the bias 2^-8. The product, 1 + 2^-8, is between two
+    // bfloat16s, and rounds to 1.
+    std::vector<double> values(static_cast<std::size_t>(8 * ld));
+    for (std::int64_t i = 0; i < 8; ++i) values[i] = 1, values[ld + i] = 0x1p-8;
+    const Tensor a = ringtape::test::tensor_of(values, {8 * ld}, DType::bf16, kGpu);
+    const Tensor b = full({2 * ld}, 1, DType::bf16, kGpu), bias = full({8}, 0x1p-8, DType::bf16, kGpu);
+    const Tensor d = zeros({2 * ld}, DType::bf16, kGpu);
+    Call call;
+    for (const auto& [layout, columns] :
+         {std::pair{&call.a, 8}, std::pair{&call.b, 2}, std::pair{&call.d, 2}}) {
+      cublasLtMatrixLayoutDestroy(*layout);
+      cublasLtMatrixLayoutCreate(layout, CUDA_R_16BF, 8, static_cast<std::uint64_t>(columns), ld);
+    }
+    call.set_bias(static_cast<float*>(bias.raw()));
+    REQUIRE(call.choose() == CUBLAS_STATUS_SUCCESS);
+    cudaDeviceSynchronize();  // the workspace was cleared in another stream
+    const float one = 1, zero = 0;
+    REQUIRE(cublasLtMatmul(call.handle, call.operation, &one, a.raw(), call.a, b.raw(), call.b, &zero,
+                           d.raw(), call.d, d.raw(), call.d, &call.found.algo, call.memory + 512, 1024,
+                           static_cast<cudaStream_t>(Stream::current(kGpu).native())) ==
+            CUBLAS_STATUS_SUCCESS);
+    CHECK(d.to_doubles().front() == (ld == 8 ? 1 + 0x1p-7 : 1));
+  }
+}
+
 TEST_CASE("cuBLASLt's documented errors") {
   {
     Call good;
