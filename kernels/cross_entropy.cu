@@ -5,7 +5,8 @@
 #include "kernels/cross_entropy_few_classes.h"
 #include "kernels/cross_entropy_many_classes.h"
 
-// There is a kernel for few classes and one for many. Either does the forward, the backward or both.
+// There is a kernel for few classes and one for many. Either does the forward, the backward or both. Two more
+// count the correct rows alone.
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -55,7 +55,7 @@ constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 /// Lanes of a warp: on the CPU a thread is its own warp.
 constexpr int kLanes = kGpuGeometry ? 32 : 1;
 
-/// Counters of a digit that a thread adds up.
+/// Counters that a thread adds up.
 constexpr int kCountersOfThread = kDigits / kLanes;
 
 /// The place of counter i in shared memory. Without the gaps the counters of a warp's threads would be in few

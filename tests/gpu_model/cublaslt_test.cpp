@@ -46,7 +46,7 @@ std::vector<std::vector<double>> train_twice(Device device, DType dtype) {
                                          DType::f32, device);
     return x.set_requires_grad(true);
   };
-  const Tensor x = leaf(1, {6, 5}), weight = leaf(2, {3, 5}), bias = leaf(3, {3});
+  const Tensor x = leaf(1, {6, 8}), weight = leaf(2, {8, 8}), bias = leaf(3, {8});  // aligned to 16 bytes
   Tensor y;
   for (int i = 0; i < 2; ++i) {
     y = to(linear_relu(to(x, dtype), to(weight, dtype), to(bias, dtype)), DType::f32);

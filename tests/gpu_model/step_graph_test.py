@@ -52,9 +52,10 @@ class StepGraph(unittest.TestCase):
         self.assertEqual((launches[1]["dtype"], launches[1]["flops"]), ("f32", 2 * 64 * 256 * 784))
         self.assertEqual(launches[1]["bytes"], 4 * (64 * 784 + 784 * 256 + 64 * 256))
 
-    def test_our_own_products_take_launches_for_the_biases_gradients(self):
+    def test_our_own_products_take_launches_for_bias_and_relu(self):
         kernels = kernels_of(json.loads(list_launches("--gemm own")[1])["launches"])
         self.assertEqual(sum(kernel.startswith("gemm") for kernel in kernels), 5)
+        self.assertEqual(kernels.count("relu_forward"), 1)
         self.assertEqual(kernels.count("sum_columns"), 2)
 
     def test_clipping_adds_launches_before_the_step(self):
