@@ -23,7 +23,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from removal import ROOT, copy_tree, first_failure  # noqa: E402
 
-BARRIER = re.compile(r"^\s*(__syncthreads|__syncwarp)\(.*\);")
+# sync_lanes() is __syncwarp() in embedding.cu.
+BARRIER = re.compile(r"^\s*(__syncthreads|__syncwarp|sync_lanes)\(.*\);")
 BETWEEN_BLOCKS = re.compile(r"//\s*between blocks:")
 ORDERS = ["forward", "reversed", "shuffled:1"]
 SOURCES = ["kernels/*.cu", "kernels/*.h", "kernels/common/*.h", "kernels/ladders/*/*.cu", "tests/analysis/*.cu"]
