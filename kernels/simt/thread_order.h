@@ -5,7 +5,8 @@
 namespace ringtape::simt {
 
 /// The order in which the threads of a block take their turns. A kernel with a missing barrier gives
-/// different results under some order.
+/// different results under some order. Threads that a barrier releases queue behind the others; with
+/// `reversed` they go first, so that a warp runs ahead of the others up to the next barrier of the block.
 enum class ThreadOrder { forward, reversed, shuffled };
 
 /// Sets the order for launches from now on; `seed` is for `shuffled`. Until the first call it comes from the

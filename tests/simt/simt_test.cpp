@@ -187,6 +187,28 @@ TEST_CASE("simt: a missing barrier shows under some order of the threads", "[sim
   CHECK(wrong_orders[true] == 0);
 }
 
+/// Between its write and its read of another warp's value a thread waits for its own warp only.
+__global__ void next_warp(bool with_barrier, const int* in, int* out) {
+  int* values = dynamic_shared<int>();
+  values[threadIdx.x] = 0;
+  __syncthreads();
+  values[threadIdx.x] = in[threadIdx.x];
+  if (with_barrier) __syncthreads();
+  __syncwarp();
+  out[threadIdx.x] = values[(threadIdx.x + 32) % blockDim.x];
+}
+
+TEST_CASE("simt: a barrier of a warp does not hide that one of the block is missing", "[simt]") {
+  constexpr int kThreads = 96;
+  const std::vector<int> ones(kThreads, 1);
+  const simt::ThreadOrderScope scope(simt::ThreadOrder::reversed);
+  for (const bool with_barrier : {false, true}) {
+    std::vector<int> out(kThreads, -1);
+    launch(next_warp, {1, kThreads, sizeof(int) * kThreads}, stream(), with_barrier, ones.data(), out.data());
+    CHECK((out == ones) == with_barrier);
+  }
+}
+
 // ---- two threads of the host ----
 
 __global__ void through_shared(int value, int* out) {
