@@ -1,6 +1,7 @@
 """Tables and the picture of benchmarks/results/sass: faults in the code that nvcc made of the kernels, and estimates of their
 times on GPUs (docs/sass.md). Nothing here is measured."""
 import json
+import math
 import statistics
 
 GPUS = ["A100", "H100", "H200"]
@@ -22,12 +23,12 @@ def works(rows):
 
 
 def seconds_of(launches):
-    return sum(row["seconds"] for row in launches)
+    return math.fsum(row["seconds"] for row in launches)  # sum() rounds otherwise since Python 3.12
 
 
 def share_of_copy(launches):
     """The time of a copy of the bytes as a share of the time; None for work that moves almost no bytes."""
-    share = sum(row.get("bytes seconds", 0) for row in launches) / seconds_of(launches)
+    share = math.fsum(row.get("bytes seconds", 0) for row in launches) / seconds_of(launches)
     return share if share >= 0.005 else None
 
 
