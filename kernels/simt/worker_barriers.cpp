@@ -32,7 +32,7 @@ void Worker::arrive(Barrier& barrier, SourceLocation location) {
 
 void Worker::release(Barrier& barrier) {
   barrier.arrived = 0;
-  if (launch_->order.order == ThreadOrder::reversed) barrier.waiting.take_all(ready_);
+  if (launch_->order.order == ThreadOrder::reversed) barrier.waiting.take_all(ready_);  // these go first
   ready_.take_all(barrier.waiting);
 }
 
