@@ -146,7 +146,6 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
     const bool is_own = token >= 0 && token < p.vocabulary;
     from[row] = {static_cast<std::int32_t>(is_own ? token : p.vocabulary), static_cast<std::int32_t>(row)};
   }
-  __syncthreads();
   const std::int64_t share = round_up(ceil_div(p.rows, warps), kLanes);
   const std::int64_t first = minimum(p.rows, warp * share), end = minimum(p.rows, first + share);
   for (int shift = 0; shift < bits; shift += kDigitBits) {
@@ -161,7 +160,7 @@ __global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* 
       }
     };
     for (int i = 0; i < kCountersOfThread; ++i) counters[place_of(i * threads + thread)] = 0;
-    __syncthreads();
+    __syncthreads();  // the counters are zero, and before the first pass `from` is complete
     for_each_row([](const TokenRow&, bool, int& counter, const Peers& peers) {
       if (peers.is_first) counter += peers.count;
     });

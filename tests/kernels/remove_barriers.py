@@ -3,8 +3,8 @@
 
 A barrier whose removal no test notices is not needed, or a test is missing: it is listed, and the exit status is 1.
 The work is done on a copy of the source tree, in a check build for the CPU (see docs/simt.md), under three orders of
-a block's threads. The library's kernels are tried with their own tests, those of the ladders and of the analysis' tests
-under the analysis, which finds the race (see docs/analysis.md).
+a block's threads. The library's kernels are tried with their own tests, then under the analysis, which finds the race
+(see docs/analysis.md); those of the ladders and of the analysis' tests under the analysis alone.
 
 A barrier with a comment that begins with "between blocks:" orders what threads of other blocks see. The CPU runs
 the blocks of a worker one after another, which cannot show it missing; such a barrier is tried and listed, and
@@ -59,10 +59,6 @@ def is_analysed(source):
     return any(folder in source.as_posix() for folder in ANALYSED)
 
 
-def program_of(source):
-    return "ringtape_analysis_tests" if is_analysed(source) else "ringtape_tests"
-
-
 def family(name):
     return name.split("_")[0]
 
@@ -80,20 +76,23 @@ def kernel_tags(build):
 
 
 def tests_of(build, source):
-    """Which tests to try for a kernel file: the likely ones, then the rest."""
+    """Which tests to try for a kernel file, as (program, tests): the likely ones, then the rest."""
     if source.parent.name in LADDER_TESTS:
-        return [f"analysis: each rung of the {LADDER_TESTS[source.parent.name]} ladder*"]
+        return [("ringtape_analysis_tests", f"analysis: each rung of the {LADDER_TESTS[source.parent.name]} ladder*")]
     if is_analysed(source):
-        return ["~*ladder*"]
+        return [("ringtape_analysis_tests", "~*ladder*")]
     tags = kernel_tags(build)
     likely = [tag for tag in tags if family(tag) == family(source.stem)]
-    return [with_tags(likely), with_tags(tag for tag in tags if tag not in likely)]
+    rest = [tag for tag in tags if tag not in likely]
+    return [("ringtape_tests", with_tags(likely)), ("ringtape_tests", with_tags(rest)),
+            ("ringtape_analysis_tests", "analysis: the library's kernels*")]
 
 
 def find_failure(build, source):
-    for tests in tests_of(build, source):
+    for program, tests in tests_of(build, source):
+        compile_tests(build, [program])
         for order in ORDERS:
-            name = failure_of(build, program_of(source), tests, order)
+            name = failure_of(build, program, tests, order)
             if name:
                 return name, order
     return None, None
@@ -110,7 +109,7 @@ def barriers(folder, only):
 
 def check_unchanged(build, sources):
     """Ends the program where a test fails before any change."""
-    for program, tests in sorted({(program_of(source), tests) for source in sources for tests in tests_of(build, source)}):
+    for program, tests in sorted({tried for source in sources for tried in tests_of(build, source)}):
         for order in ORDERS:
             name = failure_of(build, program, tests, order)
             if name:
@@ -124,7 +123,7 @@ def try_all(scratch, only):
     configure(copy, build)
     chosen = list(barriers(copy, only))
     sources = {source for source, _ in chosen}
-    compile_tests(build, {program_of(source) for source in sources})
+    compile_tests(build, ["ringtape_tests", "ringtape_analysis_tests"])
     check_unchanged(build, sources)
 
     not_needed = 0
@@ -134,7 +133,6 @@ def try_all(scratch, only):
         removed = lines[number]
         lines[number] = "\n"
         source.write_text("".join(lines))
-        compile_tests(build, [program_of(source)])
         name, order = find_failure(build, source)
         source.write_text(original)
 
