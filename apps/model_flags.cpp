@@ -1,6 +1,7 @@
 #include "apps/model_flags.h"
 
 #include "core/error.h"
+#include "nn/gpt.h"
 
 namespace ringtape {
 
@@ -24,6 +25,7 @@ TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   check(architecture != "llama" || !options.bias, "--bias: the architecture llama has none, expected gpt2");
   if (architecture == "llama") shape = llama_options(options);
   shape.vocabulary = vocabulary;
+  GPT::check_options(shape);
   return shape;
 }
 

@@ -21,7 +21,17 @@ std::uint64_t take_counters(Generator& generator, std::int64_t elements) {
 
 }  // namespace
 
+/// Throws Error unless elements of an integer dtype can hold the value; those of a floating one can hold any.
+static void check_holds(const char* operation, DType dtype, double value) {
+  if (is_floating(dtype)) return;
+  const double limit = std::ldexp(1.0, dtype == DType::u8 ? 8 : dtype == DType::i32 ? 31 : 63);
+  const double least = dtype == DType::u8 ? 0 : -limit;
+  check(value >= least && value < limit, "{}: expected at least {} and below {} for {}, found {}", operation,
+        least, limit, name_of(dtype), value);
+}
+
 Tensor full(Shape shape, double value, DType dtype, Device device) {
+  check_holds("full", dtype, value);
   Tensor x = empty(shape, dtype, device);
   fill(Stream::current(device), dtype, x.raw(), x.elements(), value);
   return x;
@@ -38,6 +48,8 @@ Tensor arange(double start, double end, double step, DType dtype, Device device)
   const double count = std::ceil((end - start) / step);
   check((end - start) / step >= 0 && count < 9e18, "arange: steps of {} do not lead from {} to {}", step,
         start, end);
+  check_holds("arange", dtype, start);
+  if (count > 0) check_holds("arange", dtype, start + (count - 1) * step);
   Tensor x = empty({static_cast<std::int64_t>(count)}, dtype, device);
   arange(Stream::current(device), dtype, x.raw(), x.elements(), start, step);
   return x;

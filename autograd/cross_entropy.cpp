@@ -9,18 +9,18 @@
 namespace ringtape {
 namespace {
 
-CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
+CrossEntropyProblem problem_of(const char* operation, const Tensor& logits, const Tensor& targets,
                                const CrossEntropyOptions& options) {
-  check_floating("cross_entropy", logits);
+  check_floating(operation, logits);
   check(logits.dims() == 2 && targets.defined() && targets.shape() == Shape{logits.size(0)} &&
             targets.device() == logits.device(),
-        "cross_entropy: logits {} do not fit targets {}: expected [N, C] and [N] on one device",
+        "{}: logits {} do not fit targets {}: expected [N, C] and [N] on one device", operation,
         describe(logits), describe(targets));
-  check(logits.size(1) > 0, "cross_entropy: logits {} have no classes", describe(logits));
-  check(logits.size(1) <= std::int64_t{1} << 30, "cross_entropy: logits {} have more than 2^30 classes",
+  check(logits.size(1) > 0, "{}: logits {} have no classes", operation, describe(logits));
+  check(logits.size(1) <= std::int64_t{1} << 30, "{}: logits {} have more than 2^30 classes", operation,
         describe(logits));
   check(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
-        "cross_entropy: targets must be i64 or i32, found {}", describe(targets));
+        "{}: targets must be i64 or i32, found {}", operation, describe(targets));
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
         "cross_entropy: label_smoothing must be in [0, 1], found {}", options.label_smoothing);
   check(options.divisor > 0, "cross_entropy: divisor must be above 0, found {}", options.divisor);
@@ -85,7 +85,7 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
 /// Counts the correct predictions in `correct`, unless it is undefined.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options,
                      const Tensor& correct) {
-  CrossEntropyProblem problem = problem_of(logits, targets, options);
+  CrossEntropyProblem problem = problem_of("cross_entropy", logits, targets, options);
   if (correct.defined()) problem.correct = correct.data<float>();
   const OperationScope span("cross_entropy", {&logits, &targets});
   add_work({.bytes = bytes_of({&targets})});
@@ -120,7 +120,7 @@ LossAndCorrect cross_entropy_and_correct(Tensor logits, const Tensor& targets,
 }
 
 Tensor count_correct(const Tensor& logits, const Tensor& targets) {
-  const CrossEntropyProblem problem = problem_of(logits, targets, {});
+  const CrossEntropyProblem problem = problem_of("count_correct", logits, targets, {});
   const OperationScope span("count_correct", {&logits, &targets});
   Tensor correct = empty({}, DType::f32, logits.device());
   add_work({.bytes = bytes_of({&logits, &targets, &correct})});

@@ -11,12 +11,12 @@ Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation) {
   if (!parameter.defined() || parameter.autograd == nullptr) return parameter;
   AutogradMeta& meta = *parameter.autograd;
   if (!meta.low_precision.defined()) return parameter;
-  if (parameter.dtype() == dtype && !meta.arena.expired()) {
+  if (meta.low_precision.dtype() != dtype) {
+    if (meta.arena.expired()) return parameter;
     fail("{}: the input is {}, but the arena of {} computes in {}: expected to(input, arena.compute_dtype())",
          operation, name_of(dtype), meta.name.empty() ? "the parameter" : meta.name,
          name_of(meta.low_precision.dtype()));
   }
-  if (meta.low_precision.dtype() != dtype) return parameter;
   Tensor copy = meta.low_precision;
   if (meta.low_precision_version != parameter.storage()->version) {
     add_work({.bytes = bytes_of({&parameter, &copy})});

@@ -179,6 +179,7 @@ Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const T
                              std::int64_t length);
 
 // ---- losses ----
+/// How a loss combines its terms.
 enum class Reduction { mean, sum };
 
 /// Squared error (prediction - target)^2, equal shapes, averaged or summed over all elements: a scalar, f32

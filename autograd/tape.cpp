@@ -75,6 +75,10 @@ Tensor& Tensor::set_requires_grad(bool value) {
   if (autograd == nullptr) autograd = std::make_shared<AutogradMeta>();
   check(autograd->is_leaf, "requires_grad can be set for leaves only: an operation produced this {}",
         describe(*this));
+  check(!value || !autograd->is_frozen_in_arena || autograd->arena.expired(),
+        "requires_grad: {} was frozen when its parameter arena was made, which would not train it: expected "
+        "requires_grad(true) before that",
+        autograd->name);
   autograd->requires_grad = value;
   return *this;
 }

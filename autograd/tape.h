@@ -47,6 +47,7 @@ struct AutogradMeta {
 
   /// Of a parameter: expired unless a ParameterArena holds it.
   std::weak_ptr<ArenaGradients> arena;
+  bool is_frozen_in_arena = false;  ///< it was frozen when the arena was made, which has no gradient for it
 
   /// Of a parameter that ranks divide among them: the part that this tensor is (nn/parameter_shard.h).
   std::shared_ptr<const ParameterShard> shard;

@@ -45,7 +45,7 @@ struct Options {
   std::int64_t micro_batch = 512;
   std::int64_t accumulation = 4;
   double bucket_mib = 1;
-  int iterations = 7;
+  int steps = 7;
   std::string json;
 
   /// Samples of a rank in a step.
@@ -86,7 +86,7 @@ class Training {
         comm_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
         model_((manual_seed(1), make_mlp(sizes_of(options)))),
         arena_(*model_, all->device(), DType::f32,
-               {.stage = way.zero,
+               {.zero_stage = way.zero,
                 .rank = comm_->rank(),
                 .world_size = comm_->size(),
                 .bucket_sizes =
@@ -252,14 +252,14 @@ void benchmark(const Options& options) {
   for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, comm));
   const SlowLink link = options.slow_link.value_or(SlowLink());
   const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
-  const double on_link = bytes_on_link(Operation::all_reduce, comm->size(), bytes);
+  const double on_link = bytes_on_link(CommOperation::all_reduce, comm->size(), bytes);
   fmt::print("{} ranks, {}\n{} hidden layers of {}, {} samples a rank and step, median of {} steps\n",
              comm->size(), describe(comm->device()), options.layers, options.width, options.batch(),
-             options.iterations);
+             options.steps);
   const double latency_us = link.latency.count() * 1e6, mbytes_per_s = link.bytes_per_second * 1e-6;
   fmt::print("link of {:g} us and {:g} MB/s: the {:.2f} MB of gradients take {:.1f} ms\n\n", latency_us,
              mbytes_per_s, bytes * 1e-6, link.transfer_time(on_link).count() * 1e3);
-  const std::vector<Measured> measured = measure(trainings, *comm, options.iterations, results.core_wait());
+  const std::vector<Measured> measured = measure(trainings, *comm, options.steps, results.core_wait());
   results.setting("ranks", comm->size());
   results.setting("slow_link", fmt::format("{:g},{:g}", latency_us, mbytes_per_s));
   results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
@@ -284,7 +284,7 @@ int main(int argc, char** argv) {
   app.option("--accumulation", positive(options.accumulation),
              "micro-batches in a step; without accumulation, the same samples are one micro-batch");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of gradients in a bucket");
-  app.option("--iterations", positive(options.iterations), "timed steps of each way");
+  app.option("--steps", positive(options.steps), "steps to time, of each way");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(options); });
 }

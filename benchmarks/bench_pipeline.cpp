@@ -36,7 +36,7 @@ struct Options {
   std::int64_t width = 768;
   std::int64_t micro_batch = 128;  // samples
   int layers = 4;                  // of a stage
-  int iterations = 5;
+  int steps = 5;
   std::string json;
 };
 
@@ -124,7 +124,7 @@ Measured measure(const Way& way, const Options& options, const std::shared_ptr<C
     }
   };
   Measured measured;
-  for (int round = -1; round < options.iterations; ++round) {  // -1: to warm up
+  for (int round = -1; round < options.steps; ++round) {  // -1: to warm up
     for (const bool is_alone : {false, true}) {
       comm->barrier();
       if (is_alone && round >= 0) wait.go_on();
@@ -187,7 +187,7 @@ void benchmark(const Options& options) {
                                options.sleep_ms)
                  : fmt::format("each {} layers of {}, {} samples in a micro-batch", options.layers,
                                options.width, options.micro_batch),
-             counted(options.iterations, "update"));
+             counted(options.steps, "update"));
   results.setting("stages", comm->size());
   results.setting("sleep_ms", options.sleep_ms);
   print_table(results, measure_all(options, comm, results.core_wait()), comm->size());
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   app.option("--width", positive(options.width), "width of the layers");
   app.option("--micro-batch", positive(options.micro_batch), "samples in a micro-batch");
   app.option("--layers", between(options.layers, 2, 1000), "layers in a stage, a multiple of two");
-  app.option("--iterations", positive(options.iterations), "timed updates of each way");
+  app.option("--steps", positive(options.steps), "steps to time, of each way");
   app.file("--json", options.json, kJsonHelp);
   app.after_parsing([&options] {
     check(options.layers % 2 == 0, "--layers: expected a multiple of two, found {}", options.layers);

@@ -33,7 +33,7 @@ for ladder in gemm reduce norm softmax layer_norm attention transpose; do measur
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${mpirun[@]}" -n 2 "$bin/bench_overlap"
   measure bench_pipeline "${mpirun[@]}" -n 2 "$bin/bench_pipeline"
-  measure bench_pipeline_sleeps "${mpirun[@]}" -n 8 "$bin/bench_pipeline" --sleep-ms 20 --iterations 3
+  measure bench_pipeline_sleeps "${mpirun[@]}" -n 8 "$bin/bench_pipeline" --sleep-ms 20 --steps 3
   measure bench_mpi "${mpirun[@]}" -n 2 "$bin/bench_mpi"
   measure collectives "${mpirun[@]}" -n 2 "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
     --max-bytes 67108864 --iterations 5

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -56,8 +57,8 @@ void TrainProgram::add_flags() {
   Flag print_schedule = flags_.option("--print-schedule", print_schedule_,
                                       "print and draw the learning rate of this run, and do not train");
   flags_.group(kRankGroup);
-  Flag show_launch =
-      flags_.option("--show-launch", show_launch_,
+  Flag show_launcher =
+      flags_.option("--show-launcher", show_launcher_,
                     "print the launcher and the rank that were detected, and why, and do not train");
   Flag show_mesh = flags_.option(
       "--show-mesh", show_mesh_,
@@ -68,7 +69,7 @@ void TrainProgram::add_flags() {
                     "draw when each stage of --pipeline-parallel computes each micro-batch, and do not "
                     "train");
   show_pipeline.needs(flags_["--pipeline-parallel"]);
-  std::vector<Flag> modes = {eval_only, print_schedule, show_launch, show_mesh, show_pipeline};
+  std::vector<Flag> modes = {eval_only, print_schedule, show_launcher, show_mesh, show_pipeline};
   for (std::size_t i = 0; i < modes.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) modes[i].excludes(modes[j]);
   }
@@ -77,7 +78,7 @@ void TrainProgram::add_flags() {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
     const Flag flag = flags_["--" + option.name];
     print_schedule.excludes(flag);
-    show_launch.excludes(flag);
+    show_launcher.excludes(flag);
     show_mesh.excludes(flag);
     show_pipeline.excludes(flag);
     if (option.name != "metrics") eval_only.excludes(flag);
@@ -162,7 +163,8 @@ void TrainProgram::run_training(Trainer& trainer, const std::function<void(Train
 void TrainProgram::train(const std::function<Task()>& make_task,
                          const std::function<void(Trainer&)>& before_training,
                          const std::function<void(Trainer&)>& after_training) const {
-  if (show_launch_) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of --metrics or of the output that has ended costs no weights
+  if (show_launcher_) {
     fmt::print("{}", describe(detect_rank_environment(process_environment())));
     return;
   }

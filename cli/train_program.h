@@ -23,8 +23,8 @@ struct Recipe {
 void check_ranks_can_read(const std::string& flag, const std::string& file);
 
 /// The command line of a training program: a flag for each option of the trainer, and --eval-only, --recipe
-/// (if there are recipes), --print-schedule, --show-launch, --show-mesh and --show-pipeline. The program adds
-/// its own flags and makes the task.
+/// (if there are recipes), --print-schedule, --show-launcher, --show-mesh and --show-pipeline. The program
+/// adds its own flags and makes the task.
 class TrainProgram {
  public:
   /// `defaults` are the initial options of this program.
@@ -59,7 +59,7 @@ class TrainProgram {
   std::string recipe_;
   bool eval_only_ = false;
   bool print_schedule_ = false;
-  bool show_launch_ = false;
+  bool show_launcher_ = false;
   bool show_mesh_ = false;
   bool show_pipeline_ = false;
   std::unique_ptr<CommandLine> owned_;

@@ -5,6 +5,7 @@
 
 namespace ringtape {
 
+/// Where kernels run.
 enum class DeviceType { cpu, cuda };
 
 /// The device that holds a tensor and runs its kernels: `cpu`, or `cuda:N`.

@@ -112,6 +112,7 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes);
 /// asynchronous; ordinary aligned memory for the CPU. Not counted in memory_stats(). Throws OutOfMemoryError.
 std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device);
 
+/// The counts of `device` at this moment. May be called from any thread.
 MemoryStats memory_stats(Device device);
 /// Sets `peak` to `live`.
 void reset_peak_memory(Device device);

@@ -18,31 +18,31 @@ const char* name_of(ReduceOp op) {
   return "unknown";
 }
 
-const char* name_of(Operation operation) {
+const char* name_of(CommOperation operation) {
   switch (operation) {
-    case Operation::all_reduce:
+    case CommOperation::all_reduce:
       return "all_reduce";
-    case Operation::broadcast:
+    case CommOperation::broadcast:
       return "broadcast";
-    case Operation::reduce:
+    case CommOperation::reduce:
       return "reduce";
-    case Operation::all_gather:
+    case CommOperation::all_gather:
       return "all_gather";
-    case Operation::reduce_scatter:
+    case CommOperation::reduce_scatter:
       return "reduce_scatter";
-    case Operation::gather:
+    case CommOperation::gather:
       return "gather";
-    case Operation::scatter:
+    case CommOperation::scatter:
       return "scatter";
-    case Operation::exchange:
+    case CommOperation::exchange:
       return "exchange";
-    case Operation::barrier:
+    case CommOperation::barrier:
       return "barrier";
-    case Operation::split:
+    case CommOperation::split:
       return "split";
-    case Operation::connect:
+    case CommOperation::connect:
       return "connect";
-    case Operation::disconnect:
+    case CommOperation::disconnect:
       return "disconnect";
   }
   return "unknown";
@@ -57,7 +57,7 @@ std::uint64_t hash_of_counts(std::span<const std::int64_t> counts) {
 }
 
 std::string describe(const Call& call) {
-  if (call.operation == Operation::connect || call.operation == Operation::disconnect) {
+  if (call.operation == CommOperation::connect || call.operation == CommOperation::disconnect) {
     return name_of(call.operation);
   }
   const std::string op = call.reduces ? fmt::format("{} of ", name_of(call.op)) : "";

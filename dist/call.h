@@ -13,7 +13,8 @@ namespace ringtape {
 /// requires a floating dtype.
 enum class ReduceOp : std::uint8_t { sum, mean, min, max };
 
-enum class Operation : std::uint8_t {
+/// What a communicator is asked to do.
+enum class CommOperation : std::uint8_t {
   all_reduce,
   broadcast,
   reduce,
@@ -29,13 +30,14 @@ enum class Operation : std::uint8_t {
 };
 constexpr std::size_t kOperations = 12;
 
+/// "sum", "all_reduce" and so on.
 const char* name_of(ReduceOp op);
-const char* name_of(Operation operation);
+const char* name_of(CommOperation operation);
 
 /// One call of a communicator's operation. All ranks must make the same calls in the same order, so they
 /// compare their Calls: a rank finds that its neighbour's call differs before it overwrites data.
 struct Call {
-  Operation operation = Operation::barrier;
+  CommOperation operation = CommOperation::barrier;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint8_t reduces = 0;    ///< 1 where `op` matters

@@ -44,27 +44,27 @@ Communicator::Communicator(int rank, int size, Device device, Seconds timeout)
   check(timeout.count() > 0, "communicator: timeout of {} s, expected more than 0", timeout.count());
 }
 
-Call Communicator::next_call(Operation operation, DType dtype, std::int64_t elements, int root) {
+Call Communicator::next_call(CommOperation operation, DType dtype, std::int64_t elements, int root) {
   Call call;
   call.operation = operation;
   call.dtype = dtype;
   call.root = root;
   call.elements = elements;
-  call.sequence = operation == Operation::exchange ? exchanges_++ : collectives_++;
+  call.sequence = operation == CommOperation::exchange ? exchanges_++ : collectives_++;
   CollectiveCount& count = counts_[static_cast<std::size_t>(operation)];
   ++count.calls;
   count.bytes += static_cast<std::uint64_t>(elements) * size_of(dtype);
   return call;
 }
 
-Call Communicator::next_call_of_parts(Operation operation, DType dtype, std::span<const std::int64_t> counts,
-                                      int root) {
+Call Communicator::next_call_of_parts(CommOperation operation, DType dtype,
+                                      std::span<const std::int64_t> counts, int root) {
   Call call = next_call(operation, dtype, sum(counts), root);
   call.counts = hash_of_counts(counts);
   return call;
 }
 
-Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op,
+Call Communicator::next_reduction(CommOperation operation, DType dtype, std::int64_t elements, ReduceOp op,
                                   int root) {
   check(op != ReduceOp::mean || is_floating(dtype), "{}: mean of {}, expected a floating dtype",
         name_of(operation), name_of(dtype));
@@ -74,7 +74,7 @@ Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t
   return call;
 }
 
-void Communicator::check_tensor(Operation operation, const char* name, const Tensor& tensor) const {
+void Communicator::check_tensor(CommOperation operation, const char* name, const Tensor& tensor) const {
   check(tensor.defined(), "{}: {} is undefined", name_of(operation), name);
   check(tensor.device() == device_ && is_reducible(tensor.dtype()),
         "{}: {} is {}, expected f32, f64, f16, bf16, i32 or i64 on {}", name_of(operation), name,
@@ -83,19 +83,19 @@ void Communicator::check_tensor(Operation operation, const char* name, const Ten
   tensor.raw();
 }
 
-void Communicator::check_pair(Operation operation, const Tensor& input, const Tensor& output) const {
+void Communicator::check_pair(CommOperation operation, const Tensor& input, const Tensor& output) const {
   check_tensor(operation, "input", input);
   check_tensor(operation, "output", output);
   check(input.dtype() == output.dtype(), "{}: input is {} and output {}, expected the same dtype",
         name_of(operation), describe(input), describe(output));
 }
 
-void Communicator::check_root(Operation operation, int root) const {
+void Communicator::check_root(CommOperation operation, int root) const {
   check(root >= 0 && root < size_, "{}: root is rank {}, expected 0 to {}", name_of(operation), root,
         size_ - 1);
 }
 
-std::vector<std::int64_t> Communicator::parts(Operation operation, std::span<const std::int64_t> counts,
+std::vector<std::int64_t> Communicator::parts(CommOperation operation, std::span<const std::int64_t> counts,
                                               std::int64_t own) const {
   if (counts.empty()) return std::vector<std::int64_t>(static_cast<std::size_t>(size_), own);
   check(std::ssize(counts) == size_, "{}: {} counts for {} ranks", name_of(operation), counts.size(), size_);
@@ -106,77 +106,77 @@ std::vector<std::int64_t> Communicator::parts(Operation operation, std::span<con
 }
 
 Work Communicator::all_reduce(const Tensor& input, const Tensor& output, ReduceOp op) {
-  check_pair(Operation::all_reduce, input, output);
+  check_pair(CommOperation::all_reduce, input, output);
   check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
         "all_reduce: input is {} and output {}, expected the same number of elements, in the same memory or "
         "separate",
         describe(input), describe(output));
   output.bump_version();
-  return do_all_reduce(next_reduction(Operation::all_reduce, input.dtype(), input.elements(), op), input,
+  return do_all_reduce(next_reduction(CommOperation::all_reduce, input.dtype(), input.elements(), op), input,
                        output);
 }
 
 Work Communicator::reduce(const Tensor& input, const Tensor& output, ReduceOp op, int root) {
-  check_root(Operation::reduce, root);
-  check_tensor(Operation::reduce, "input", input);
+  check_root(CommOperation::reduce, root);
+  check_tensor(CommOperation::reduce, "input", input);
   if (rank_ == root) {
-    check_pair(Operation::reduce, input, output);
+    check_pair(CommOperation::reduce, input, output);
     check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
           "reduce: input is {} and output {}, expected the same number of elements, in the same memory or "
           "separate",
           describe(input), describe(output));
     output.bump_version();
   }
-  return do_reduce(next_reduction(Operation::reduce, input.dtype(), input.elements(), op, root), input,
+  return do_reduce(next_reduction(CommOperation::reduce, input.dtype(), input.elements(), op, root), input,
                    output);
 }
 
 Work Communicator::broadcast(const Tensor& tensor, int root) {
-  check_root(Operation::broadcast, root);
-  check_tensor(Operation::broadcast, "tensor", tensor);
+  check_root(CommOperation::broadcast, root);
+  check_tensor(CommOperation::broadcast, "tensor", tensor);
   if (rank_ != root) tensor.bump_version();
-  return do_broadcast(next_call(Operation::broadcast, tensor.dtype(), tensor.elements(), root), tensor);
+  return do_broadcast(next_call(CommOperation::broadcast, tensor.dtype(), tensor.elements(), root), tensor);
 }
 
 Work Communicator::all_gather(const Tensor& input, const Tensor& output,
                               std::span<const std::int64_t> counts) {
-  check_pair(Operation::all_gather, input, output);
-  std::vector<std::int64_t> of_ranks = parts(Operation::all_gather, counts, input.elements());
+  check_pair(CommOperation::all_gather, input, output);
+  std::vector<std::int64_t> of_ranks = parts(CommOperation::all_gather, counts, input.elements());
   const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
   check(output.elements() == all && is_apart_or_in_place(output, input, first),
         "all_gather: output is {}, expected {} elements, with the input separate or in the part of rank {}",
         describe(output), all, rank_);
   output.bump_version();
-  const Call call = next_call_of_parts(Operation::all_gather, input.dtype(), of_ranks);
+  const Call call = next_call_of_parts(CommOperation::all_gather, input.dtype(), of_ranks);
   return do_all_gather({call, input, output, std::move(of_ranks)});
 }
 
 Work Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
                                   std::span<const std::int64_t> counts) {
-  check_pair(Operation::reduce_scatter, input, output);
-  std::vector<std::int64_t> of_ranks = parts(Operation::reduce_scatter, counts, output.elements());
+  check_pair(CommOperation::reduce_scatter, input, output);
+  std::vector<std::int64_t> of_ranks = parts(CommOperation::reduce_scatter, counts, output.elements());
   const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
   check(
       input.elements() == all && is_apart_or_in_place(input, output, first),
       "reduce_scatter: input is {}, expected {} elements, with the output separate or in the part of rank {}",
       describe(input), all, rank_);
   output.bump_version();
-  Call call = next_reduction(Operation::reduce_scatter, input.dtype(), all, op);
+  Call call = next_reduction(CommOperation::reduce_scatter, input.dtype(), all, op);
   call.counts = hash_of_counts(of_ranks);
   return do_reduce_scatter({call, input, output, std::move(of_ranks)});
 }
 
 Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
                           std::span<const std::int64_t> counts) {
-  check_root(Operation::gather, root);
-  check_tensor(Operation::gather, "input", input);
-  const std::vector<std::int64_t> of_ranks = parts(Operation::gather, counts, input.elements());
+  check_root(CommOperation::gather, root);
+  check_tensor(CommOperation::gather, "input", input);
+  const std::vector<std::int64_t> of_ranks = parts(CommOperation::gather, counts, input.elements());
   const std::int64_t all = sum(of_ranks);
   std::vector<Transfer> sends, receives;
   if (rank_ != root) {
     sends.push_back({input, root});
   } else {
-    check_pair(Operation::gather, input, output);
+    check_pair(CommOperation::gather, input, output);
     const std::int64_t own = sum(std::span(of_ranks).first(rank_));
     check(output.elements() == all && is_apart_or_in_place(output, input, own),
           "gather: output is {}, expected {} elements, with the input separate or in the part of rank {}",
@@ -192,21 +192,21 @@ Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
       }
     }
   }
-  return exchange_as(next_call_of_parts(Operation::gather, input.dtype(), of_ranks, root), std::move(sends),
-                     std::move(receives));
+  return exchange_as(next_call_of_parts(CommOperation::gather, input.dtype(), of_ranks, root),
+                     std::move(sends), std::move(receives));
 }
 
 Work Communicator::scatter(const Tensor& input, const Tensor& output, int root,
                            std::span<const std::int64_t> counts) {
-  check_root(Operation::scatter, root);
-  check_tensor(Operation::scatter, "output", output);
-  const std::vector<std::int64_t> of_ranks = parts(Operation::scatter, counts, output.elements());
+  check_root(CommOperation::scatter, root);
+  check_tensor(CommOperation::scatter, "output", output);
+  const std::vector<std::int64_t> of_ranks = parts(CommOperation::scatter, counts, output.elements());
   const std::int64_t all = sum(of_ranks);
   std::vector<Transfer> sends, receives;
   if (rank_ != root) {
     receives.push_back({output, root});
   } else {
-    check_pair(Operation::scatter, input, output);
+    check_pair(CommOperation::scatter, input, output);
     const std::int64_t own = sum(std::span(of_ranks).first(rank_));
     check(input.elements() == all && is_apart_or_in_place(input, output, own),
           "scatter: input is {}, expected {} elements, with the output separate or in the part of rank {}",
@@ -222,8 +222,8 @@ Work Communicator::scatter(const Tensor& input, const Tensor& output, int root,
     }
   }
   output.bump_version();
-  return exchange_as(next_call_of_parts(Operation::scatter, output.dtype(), of_ranks, root), std::move(sends),
-                     std::move(receives));
+  return exchange_as(next_call_of_parts(CommOperation::scatter, output.dtype(), of_ranks, root),
+                     std::move(sends), std::move(receives));
 }
 
 Work Communicator::exchange(std::vector<Transfer> sends, std::vector<Transfer> receives) {
@@ -232,7 +232,7 @@ Work Communicator::exchange(std::vector<Transfer> sends, std::vector<Transfer> r
   std::int64_t elements = 0;
   for (const std::vector<Transfer>* transfers : {&sends, &receives}) {
     for (const Transfer& transfer : *transfers) {
-      check_tensor(Operation::exchange, "a tensor", transfer.tensor);
+      check_tensor(CommOperation::exchange, "a tensor", transfer.tensor);
       check(transfer.tensor.dtype() == dtype, "exchange: {} and {} in one call, expected one dtype",
             name_of(dtype), name_of(transfer.tensor.dtype()));
       check(transfer.peer >= 0 && transfer.peer < size_, "exchange: peer {}, expected 0 to {}", transfer.peer,
@@ -241,8 +241,8 @@ Work Communicator::exchange(std::vector<Transfer> sends, std::vector<Transfer> r
   }
   for (const Transfer& transfer : sends) elements += transfer.tensor.elements();
   for (const Transfer& transfer : receives) transfer.tensor.bump_version();
-  const Call call = next_call(Operation::exchange, dtype, elements);
-  if (sends.empty()) --counts_[static_cast<std::size_t>(Operation::exchange)].calls;
+  const Call call = next_call(CommOperation::exchange, dtype, elements);
+  if (sends.empty()) --counts_[static_cast<std::size_t>(CommOperation::exchange)].calls;
   return exchange_as(call, std::move(sends), std::move(receives));
 }
 
@@ -255,11 +255,12 @@ Work Communicator::exchange_as(const Call& call, std::vector<Transfer> sends,
 
 void Communicator::barrier(Seconds deadline) {
   check(deadline.count() > 0, "barrier: deadline of {} s, expected more than 0", deadline.count());
-  do_barrier(next_call(Operation::barrier, DType::i32, 0), deadline);
+  do_barrier(next_call(CommOperation::barrier, DType::i32, 0), deadline);
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key) {
-  const std::shared_ptr<Communicator> part = do_split(next_call(Operation::split, DType::i32, 0), color, key);
+  const std::shared_ptr<Communicator> part =
+      do_split(next_call(CommOperation::split, DType::i32, 0), color, key);
   if (part != nullptr) part->set_group(group_);
   return part;
 }

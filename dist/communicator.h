@@ -59,7 +59,7 @@ struct CollectiveCount {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
 };
-using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // indexed by Operation
+using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // indexed by CommOperation
 
 /// Connects the ranks of a run. The collective operations are as in MPI and NCCL: every rank calls the same
 /// operations in the same order, with the same sizes, dtype, ReduceOp and root.
@@ -158,14 +158,15 @@ class Communicator {
   virtual std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) = 0;
 
  private:
-  Call next_call(Operation operation, DType dtype, std::int64_t elements, int root = -1);
-  Call next_call_of_parts(Operation operation, DType dtype, std::span<const std::int64_t> counts,
+  Call next_call(CommOperation operation, DType dtype, std::int64_t elements, int root = -1);
+  Call next_call_of_parts(CommOperation operation, DType dtype, std::span<const std::int64_t> counts,
                           int root = -1);
-  Call next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op, int root = -1);
-  void check_tensor(Operation operation, const char* name, const Tensor& tensor) const;
-  void check_pair(Operation operation, const Tensor& input, const Tensor& output) const;
-  void check_root(Operation operation, int root) const;
-  std::vector<std::int64_t> parts(Operation operation, std::span<const std::int64_t> counts,
+  Call next_reduction(CommOperation operation, DType dtype, std::int64_t elements, ReduceOp op,
+                      int root = -1);
+  void check_tensor(CommOperation operation, const char* name, const Tensor& tensor) const;
+  void check_pair(CommOperation operation, const Tensor& input, const Tensor& output) const;
+  void check_root(CommOperation operation, int root) const;
+  std::vector<std::int64_t> parts(CommOperation operation, std::span<const std::int64_t> counts,
                                   std::int64_t own) const;
   Work exchange_as(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives);
 

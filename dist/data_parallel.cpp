@@ -26,9 +26,9 @@ namespace {
 std::unique_ptr<GradientReducer> make_reducer(ParameterArena& arena,
                                               const std::shared_ptr<Communicator>& comm,
                                               const DataParallelOptions& options, UsedParameters& used) {
-  if (arena.sharding().stage == 3) return std::make_unique<Zero3Reducer>(arena, comm, used);
-  if (arena.sharding().stage == 2) return std::make_unique<Zero2Reducer>(arena, comm, used);
-  if (arena.sharding().stage == 1 && options.hook == nullptr) {
+  if (arena.sharding().zero_stage == 3) return std::make_unique<Zero3Reducer>(arena, comm, used);
+  if (arena.sharding().zero_stage == 2) return std::make_unique<Zero2Reducer>(arena, comm, used);
+  if (arena.sharding().zero_stage == 1 && options.hook == nullptr) {
     return std::make_unique<Zero1Reducer>(arena, comm, options.overlap, used);
   }
   const auto hook = options.hook != nullptr ? options.hook : std::make_shared<AllReduceHook>();
@@ -76,17 +76,17 @@ void DataParallel::check_arena_is_free() const {
 
 void DataParallel::check_sharding() const {
   const ArenaSharding& sharding = arena_.sharding();
-  if (sharding.stage == 0) return;
+  if (sharding.zero_stage == 0) return;
   check(sharding.rank == comm_->rank() && sharding.world_size == comm_->size(),
         "data parallel: the arena has the shard of rank {} of {}, but this is rank {} of {}", sharding.rank,
         sharding.world_size, comm_->rank(), comm_->size());
-  check(sharding.stage < 2 || options_.hook == nullptr,
-        "data parallel: ZeRO stage {} has no communication hooks, found one", sharding.stage);
+  check(sharding.zero_stage < 2 || options_.hook == nullptr,
+        "data parallel: ZeRO stage {} has no communication hooks, found one", sharding.zero_stage);
   check(
-      sharding.stage < 2 || options_.overlap,
+      sharding.zero_stage < 2 || options_.overlap,
       "data parallel: ZeRO stage {} has no memory for all gradients, but without overlap they would need to "
       "be kept until backward ends: expected overlap, or at most stage 1",
-      sharding.stage);
+      sharding.zero_stage);
 }
 
 void DataParallel::add_hooks() {
@@ -189,10 +189,11 @@ void DataParallel::sync_unused_parameters(bool failed) {
         "data parallel: a backward ended with an exception on rank {}: the gradients of this window are not "
         "complete",
         flags.back() - 1);
-  check(unused.empty() || options_.allow_unused,
-        "data parallel: no rank used {} in this window, so it would not be trained; freeze it, or allow "
-        "unused parameters",
-        fmt::join(unused, ", "));
+  check(
+      unused.empty() || options_.allow_unused,
+      "data parallel: no rank used {} in this window, so it would not be trained: expected it to be used or "
+      "frozen, or allow_unused",
+      fmt::join(unused, ", "));
 }
 
 std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> comm) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "dist/element_address.h"
 #include "dist/mpi_reduce_op.h"
 #include "dist/mpi_thread.h"
 
@@ -34,11 +35,6 @@ std::vector<Piece> pieces_of(std::int64_t elements, std::int64_t largest) {
     pieces.push_back({first, static_cast<int>(std::min(largest, elements - first))});
   }
   return pieces;
-}
-
-/// The address of element `index`.
-void* at(const Tensor& tensor, std::int64_t index) {
-  return static_cast<char*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
 /// The offset of each rank's part.
@@ -124,7 +120,7 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::
         "MPI: pieces of {} elements, expected 1 to 2^31 - 1", largest_piece);
   const std::shared_ptr<MpiThread> thread = MpiThread::get(timeout);
   Call call;
-  call.operation = Operation::connect;
+  call.operation = CommOperation::connect;
   const auto connection = connect_ranks(*thread, nullptr, call, timeout, 0, 0);
   const CoreMask own = usable_cores();
   share_cores(own, cores_of_machine(*thread, *connection, call, timeout, own));
@@ -187,9 +183,9 @@ Work MpiCommunicator::do_all_reduce(const Call& call, const Tensor& input, const
   job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
     const bool in_place = input.raw() == output.raw();
     for (const Piece& piece : pieces_of(call.elements, largest)) {
-      RINGTAPE_MPI(MPI_Iallreduce(in_place ? MPI_IN_PLACE : at(input, piece.first), at(output, piece.first),
-                                  piece.elements, mpi_type(call.dtype), mpi_op(call.op, call.dtype),
-                                  connection.comm, &added(requests)));
+      RINGTAPE_MPI(MPI_Iallreduce(in_place ? MPI_IN_PLACE : element_address(input, piece.first),
+                                  element_address(output, piece.first), piece.elements, mpi_type(call.dtype),
+                                  mpi_op(call.op, call.dtype), connection.comm, &added(requests)));
     }
   };
   if (call.op == ReduceOp::mean) {
@@ -204,8 +200,8 @@ Work MpiCommunicator::do_reduce(const Call& call, const Tensor& input, const Ten
     const bool is_root = connection.rank == call.root;
     for (const Piece& piece : pieces_of(call.elements, largest)) {
       const bool in_place = is_root && input.raw() == output.raw();
-      RINGTAPE_MPI(MPI_Ireduce(in_place ? MPI_IN_PLACE : at(input, piece.first),
-                               is_root ? at(output, piece.first) : nullptr, piece.elements,
+      RINGTAPE_MPI(MPI_Ireduce(in_place ? MPI_IN_PLACE : element_address(input, piece.first),
+                               is_root ? element_address(output, piece.first) : nullptr, piece.elements,
                                mpi_type(call.dtype), mpi_op(call.op, call.dtype), call.root, connection.comm,
                                &added(requests)));
     }
@@ -220,8 +216,8 @@ Work MpiCommunicator::do_broadcast(const Call& call, const Tensor& tensor) {
   Job job{call, {}, {}};
   job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
     for (const Piece& piece : pieces_of(call.elements, largest)) {
-      RINGTAPE_MPI(MPI_Ibcast(at(tensor, piece.first), piece.elements, mpi_type(call.dtype), call.root,
-                              connection.comm, &added(requests)));
+      RINGTAPE_MPI(MPI_Ibcast(element_address(tensor, piece.first), piece.elements, mpi_type(call.dtype),
+                              call.root, connection.comm, &added(requests)));
     }
   };
   return submit(std::move(job));
@@ -234,7 +230,7 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
                                                             Requests& requests) {
     const Call& call = parts.call;
     const MPI_Datatype type = mpi_type(call.dtype);
-    void* own = at(parts.output, offsets_of(parts.counts)[connection.rank]);
+    void* own = element_address(parts.output, offsets_of(parts.counts)[connection.rank]);
     const bool in_place = parts.input.raw() == own;
     if (call.elements <= largest) {
       RINGTAPE_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : parts.input.raw(), counts[connection.rank], type,
@@ -247,8 +243,8 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
     std::int64_t first = 0;
     for (int root = 0; root < connection.size; first += parts.counts[root++]) {
       for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
-        RINGTAPE_MPI(MPI_Ibcast(at(parts.output, first + piece.first), piece.elements, type, root,
-                                connection.comm, &added(requests)));
+        RINGTAPE_MPI(MPI_Ibcast(element_address(parts.output, first + piece.first), piece.elements, type,
+                                root, connection.comm, &added(requests)));
       }
     }
   };
@@ -258,7 +254,7 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
 /// MPI's in-place reduce_scatter writes this rank's part of the sum to the front of the input; `finish` moves
 /// it from there to its place.
 Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
-  const void* own = at(parts.input, offsets_of(parts.counts)[rank()]);
+  const void* own = element_address(parts.input, offsets_of(parts.counts)[rank()]);
   const bool in_place = parts.output.raw() == own, in_pieces = parts.call.elements > largest_piece_;
   Job job{parts.call, {}, {}};
   job.start = [=, largest = largest_piece_, counts = to_ints(parts.counts)](const Connection& connection,
@@ -276,10 +272,10 @@ Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
     for (int root = 0; root < connection.size; first += parts.counts[root++]) {
       const bool is_root = root == connection.rank;
       for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
-        void* from = at(parts.input, first + piece.first);
+        void* from = element_address(parts.input, first + piece.first);
         RINGTAPE_MPI(MPI_Ireduce(is_root && in_place ? MPI_IN_PLACE : from,
-                                 is_root ? at(parts.output, piece.first) : nullptr, piece.elements, type, op,
-                                 root, connection.comm, &added(requests)));
+                                 is_root ? element_address(parts.output, piece.first) : nullptr,
+                                 piece.elements, type, op, root, connection.comm, &added(requests)));
       }
     }
   };
@@ -305,19 +301,19 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
     for (const Transfer& transfer : transfers->second) {
       for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
         expected->push_back({piece.elements, transfer.peer});
-        connection.receive(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
-                           requests);
+        connection.receive(element_address(transfer.tensor, piece.first), piece.elements, type, transfer.peer,
+                           kDataTag, requests);
       }
     }
     for (const Transfer& transfer : transfers->first) {
       for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
-        connection.send(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
-                        requests);
+        connection.send(element_address(transfer.tensor, piece.first), piece.elements, type, transfer.peer,
+                        kDataTag, requests);
       }
     }
   };
   // A gather or scatter is the same Call on all ranks; once the ranks have compared it, the sizes match.
-  if (call.operation != Operation::exchange) return submit({call, move_data, {}});
+  if (call.operation != CommOperation::exchange) return submit({call, move_data, {}});
   const auto& connection = connection_;
   MpiJob job = new_job(call);
   job.start = [=](Requests& requests) { move_data(*connection, requests); };

@@ -43,7 +43,7 @@ class Patience {
   Clock::time_point next_yield_{};
 };
 
-Call call_of(Operation operation) {
+Call call_of(CommOperation operation) {
   Call call;
   call.operation = operation;
   return call;
@@ -109,7 +109,7 @@ std::shared_ptr<MpiThread> MpiThread::get(Seconds timeout) {
   const RankEnvironment env = detect_rank_environment(process_environment());
   thread
       ->submit({.rank_name = fmt::format("rank {} of {}", env.rank, env.world_size),
-                .call = call_of(Operation::connect),
+                .call = call_of(CommOperation::connect),
                 .timeout = timeout,
                 .start = [](std::vector<MPI_Request>&) {},
                 .completed = {},
@@ -197,7 +197,7 @@ void MpiThread::loop() {
 /// The ranks synchronize before MPI_Finalize: MPI_Finalize synchronizes through the launcher, and Open MPI's
 /// mpirun can crash or hang when a rank ends with an error while another waits there.
 void MpiThread::end_mpi() {
-  const auto watch = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
+  const auto watch = watchdog_.begin("this process", call_of(CommOperation::disconnect), timeout_);
   MPI_Request request = MPI_REQUEST_NULL;
   int all_are_here = 0;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -209,7 +209,7 @@ void MpiThread::end_mpi() {
 }
 
 bool MpiThread::may_start(const MpiJob& job) const {
-  const auto is_exchange = [](const MpiJob& of) { return of.call.operation == Operation::exchange; };
+  const auto is_exchange = [](const MpiJob& of) { return of.call.operation == CommOperation::exchange; };
   return std::all_of(running_.begin(), running_.end(), [&](const Running& other) {
     if (is_exchange(job) && is_exchange(other.job)) return true;
     const bool is_of_another = job.communicator != nullptr && other.job.communicator != nullptr &&

@@ -8,6 +8,7 @@
 
 #include "core/cuda_check.h"
 #include "core/error.h"
+#include "dist/element_address.h"
 #include "dist/nccl_check.h"
 #include "dist/nccl_monitor.h"
 #include "dist/port.h"
@@ -62,11 +63,6 @@ ncclRedOp_t nccl_op(ReduceOp op, int ranks) {
   fail("unknown reduction");
 }
 
-/// The address of element `index`.
-void* at(const Tensor& tensor, std::int64_t index) {
-  return static_cast<char*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
-}
-
 bool all_equal(const std::vector<std::int64_t>& counts) {
   for (std::int64_t count : counts) {
     if (count != counts.front()) return false;
@@ -85,10 +81,6 @@ void in_one_group(const Calls& calls) {
     throw;
   }
   RINGTAPE_NCCL(ncclGroupEnd());
-}
-
-cudaStream_t native(const Stream& stream) {
-  return static_cast<cudaStream_t>(stream.native());
 }
 
 /// Work in a CUDA stream. Its tensors are released as soon as the stream that was current at the call waits
@@ -112,7 +104,7 @@ class OperationState : public Work::State {
 ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int size, Device device,
                      Seconds timeout) {
   Call call;
-  call.operation = Operation::connect;
+  call.operation = CommOperation::connect;
   RINGTAPE_CUDA(cudaSetDevice(device.index));
   const auto watch = monitor.watchdog().begin(monitor.rank_name(), call, timeout);
   ncclComm_t comm = nullptr;
@@ -201,7 +193,7 @@ NcclCommunicator::~NcclCommunicator() {
     return;
   }
   Call call;
-  call.operation = Operation::disconnect;
+  call.operation = CommOperation::disconnect;
   const auto watch = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
   cudaStreamSynchronize(native(stream_));
   monitor_->stop();
@@ -263,7 +255,7 @@ Work NcclCommunicator::do_all_gather(const Parts& parts) {
     in_one_group([&] {
       std::int64_t first = 0;
       for (int root = 0; root < size(); first += parts.counts[root++]) {
-        void* part = at(parts.output, first);
+        void* part = element_address(parts.output, first);
         RINGTAPE_NCCL(ncclBroadcast(root == rank() ? parts.input.raw() : part, part, parts.counts[root], type,
                                     root, comm_, native(stream_)));
       }
@@ -282,8 +274,9 @@ Work NcclCommunicator::do_reduce_scatter(const Parts& parts) {
       in_one_group([&] {
         std::int64_t first = 0;
         for (int root = 0; root < size(); first += parts.counts[root++]) {
-          RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
-                                   parts.counts[root], type, op, root, comm_, native(stream_)));
+          RINGTAPE_NCCL(ncclReduce(element_address(parts.input, first),
+                                   root == rank() ? parts.output.raw() : nullptr, parts.counts[root], type,
+                                   op, root, comm_, native(stream_)));
         }
       });
     }

@@ -7,6 +7,10 @@
 
 namespace ringtape {
 
+inline cudaStream_t native(const Stream& stream) {
+  return static_cast<cudaStream_t>(stream.native());
+}
+
 /// A point in a stream. Unlike Event, it can be queried without waiting, and has no time stamp, which makes
 /// it cheaper to record.
 class NcclEvent {
@@ -29,7 +33,6 @@ class NcclEvent {
   }
 
  private:
-  static cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
   cudaEvent_t event_ = nullptr;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "autograd/creation.h"
 #include "autograd/tape_observer.h"

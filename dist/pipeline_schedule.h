@@ -10,6 +10,7 @@
 /// stages of stage k % stages.
 namespace ringtape {
 
+/// The order of a stage's forwards and backwards.
 enum class PipelineScheduleKind {
   /// All forwards, then all backwards (Huang et al., "GPipe", 2019, but the backwards are in the order of the
   /// forwards).

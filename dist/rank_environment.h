@@ -14,6 +14,7 @@
 ///     app ...                                              one rank
 namespace ringtape {
 
+/// What started the ranks.
 enum class Launcher { none, torchrun, open_mpi, pmi, slurm };
 
 /// "torchrun", "Open MPI", ...; "none" for a plain start.
@@ -45,7 +46,7 @@ Environment process_environment();
 /// other.
 RankEnvironment detect_rank_environment(const Environment& environment);
 
-/// Three lines: the launcher, the ranks, and the variables that were read. --show-launch prints them.
+/// Three lines: the launcher, the ranks, and the variables that were read. --show-launcher prints them.
 std::string describe(const RankEnvironment& env);
 
 /// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two select the GPU whose

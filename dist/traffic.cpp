@@ -14,30 +14,30 @@ double share_of_others(int world_size) {
 
 }  // namespace
 
-double bytes_on_link(Operation operation, int world_size, double bytes) {
+double bytes_on_link(CommOperation operation, int world_size, double bytes) {
   switch (operation) {
-    case Operation::all_reduce:
+    case CommOperation::all_reduce:
       return 2 * share_of_others(world_size) * bytes;
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-    case Operation::gather:
-    case Operation::scatter:
+    case CommOperation::all_gather:
+    case CommOperation::reduce_scatter:
+    case CommOperation::gather:
+    case CommOperation::scatter:
       return share_of_others(world_size) * bytes;
-    case Operation::broadcast:
-    case Operation::reduce:
-    case Operation::exchange:
+    case CommOperation::broadcast:
+    case CommOperation::reduce:
+    case CommOperation::exchange:
       return bytes;
-    case Operation::barrier:
-    case Operation::split:
-    case Operation::connect:
-    case Operation::disconnect:
+    case CommOperation::barrier:
+    case CommOperation::split:
+    case CommOperation::connect:
+    case CommOperation::disconnect:
       return 0;
   }
   return 0;
 }
 
-double bytes_sent(Operation operation, int world_size, double bytes) {
-  if (operation == Operation::broadcast || operation == Operation::reduce) {
+double bytes_sent(CommOperation operation, int world_size, double bytes) {
+  if (operation == CommOperation::broadcast || operation == CommOperation::reduce) {
     return share_of_others(world_size) * bytes;
   }
   return bytes_on_link(operation, world_size, bytes);
@@ -54,7 +54,7 @@ CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCoun
 double bytes_sent(const CollectiveCounts& counts, int world_size) {
   double sent = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    sent += bytes_sent(static_cast<Operation>(i), world_size, static_cast<double>(counts[i].bytes));
+    sent += bytes_sent(static_cast<CommOperation>(i), world_size, static_cast<double>(counts[i].bytes));
   }
   return sent;
 }
@@ -64,7 +64,7 @@ std::string traffic_table(const CollectiveCounts& counts, const std::string& gro
   std::string text =
       fmt::format("{:<22} {:>12} {:>12} {:>12}\n", title, "calls", "tensors, MiB", "sent, MiB");
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto operation = static_cast<Operation>(i);
+    const auto operation = static_cast<CommOperation>(i);
     if (counts[i].calls == 0) continue;
     const auto bytes = static_cast<double>(counts[i].bytes);
     text += fmt::format("{:<22} {:>12} {:>12.3f} {:>12.3f}\n", name_of(operation), counts[i].calls,

@@ -15,12 +15,12 @@ namespace ringtape {
 ///
 /// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. (busbw of nccl-tests, in its
 /// doc/PERFORMANCE.md, counts the same bytes.)
-double bytes_on_link(Operation operation, int world_size, double bytes);
+double bytes_on_link(CommOperation operation, int world_size, double bytes);
 
 /// Bytes that a rank sends for the same collective: the mean over the ranks, for an algorithm that loads all
 /// links equally, such as a ring. A broadcast or reduce counts as (n - 1) / n B, all others as
 /// bytes_on_link(). A library may send more.
-double bytes_sent(Operation operation, int world_size, double bytes);
+double bytes_sent(CommOperation operation, int world_size, double bytes);
 
 /// The calls and bytes between two states of Communicator::collectives().
 CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCounts& after);

@@ -88,10 +88,11 @@ void InputFile::read_at(std::uint64_t offset, void* to, std::size_t bytes) const
 
 bool are_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error_a, error_b, missing;
+  // weakly_canonical() keeps the name of a link to a file that does not exist yet.
   const std::filesystem::path first =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
+      std::filesystem::weakly_canonical(follow_links(std::filesystem::absolute(a)), error_a);
   const std::filesystem::path second =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
+      std::filesystem::weakly_canonical(follow_links(std::filesystem::absolute(b)), error_b);
   return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
 }
 

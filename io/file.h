@@ -32,7 +32,7 @@ class InputFile {
 };
 
 /// Whether two names refer to the same file, which need not exist: "a.html", "./a.html" and a symbolic or
-/// hard link to it do.
+/// hard link to it do. Throws Error for a cycle of links.
 bool are_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// All bytes of a regular file.

@@ -45,7 +45,7 @@ struct WarpOrigin {
 template <class T, class Tile>
 class TileStream {
  public:
-  __device__ TileStream(const Operand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
+  __device__ TileStream(const GemmOperand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
       : operand_(operand),
         k_end_(k_end),
         first_outer_(first_outer),
@@ -106,7 +106,7 @@ class TileStream {
     }
   }
 
-  const Operand<T>& operand_;
+  const GemmOperand<T>& operand_;
   std::int64_t k_end_;
   std::int64_t first_outer_;
   std::int64_t rows_apart_;

@@ -9,7 +9,7 @@ namespace ringtape::RINGTAPE_TARGET {
 
 /// op(A) or op(B) as the kernel reads it: `outer` counts rows of op(A) or columns of op(B).
 template <class T>
-struct Operand {
+struct GemmOperand {
   const T* data;
   std::int64_t ld;
   std::int64_t outer;
@@ -18,7 +18,7 @@ struct Operand {
 
 template <class T, class Out>
 struct Problem {
-  Operand<T> a, b;
+  GemmOperand<T> a, b;
   std::int64_t k;
   Out* c;
   std::int64_t ldc;

@@ -65,7 +65,7 @@ class TileCopy {
   using A = typename Tile::Accumulator;
 
  public:
-  __device__ TileCopy(const Operand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
+  __device__ TileCopy(const GemmOperand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
       : operand_(operand), k_end_(k_end), first_outer_(first_outer), rank_(thread_rank()) {}
 
   /// Reads the step that starts at first_k; elements beyond the matrix count as 0.
@@ -128,7 +128,7 @@ class TileCopy {
     return operand_.k_contiguous ? piece(i) / (Tile::k / kWidth) : piece(i) % (Outer / kWidth) * kWidth;
   }
 
-  const Operand<T>& operand_;
+  const GemmOperand<T>& operand_;
   std::int64_t k_end_;
   std::int64_t first_outer_;
   int rank_;

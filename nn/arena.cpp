@@ -54,8 +54,8 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
     : sharding_(sharding), written_(std::make_shared<ArenaGradients>()) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
-  check(sharding.stage >= 0 && sharding.stage <= 3, "parameter arena: ZeRO stage {}, expected 0 to 3",
-        sharding.stage);
+  check(sharding.zero_stage >= 0 && sharding.zero_stage <= 3,
+        "parameter arena: ZeRO stage {}, expected 0 to 3", sharding.zero_stage);
   check(sharding.rank >= 0 && sharding.rank < sharding.world_size,
         "parameter arena: the shard of rank {} of {}, expected rank 0 to {}", sharding.rank,
         sharding.world_size, sharding.world_size - 1);
@@ -109,7 +109,7 @@ void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> train
   std::vector<std::int64_t> sizes;
   for (const NamedParameter& parameter : trainable) sizes.push_back(room_of(*parameter.tensor));
   buckets_ =
-      arena_layout(sizes, runs_, sharding_.stage, sharding_.world_size, sharding_.bucket_sizes).buckets;
+      arena_layout(sizes, runs_, sharding_.zero_stage, sharding_.world_size, sharding_.bucket_sizes).buckets;
   slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
 }
 
@@ -168,10 +168,11 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
     moved.copy_from(tensor);
     moved.autograd = tensor.autograd;
     moved.autograd->arena = written_;
+    moved.autograd->is_frozen_in_arena = !tensor.requires_grad();
     moved.autograd->name = parameters[i].name;
     if (tensor.requires_grad()) {
       moved.autograd->grad =
-          sharding_.stage >= 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
+          sharding_.zero_stage >= 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
       moved.autograd->grad_written = false;
       entries_.push_back(
           {.name = parameters[i].name,
@@ -197,7 +198,7 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
 /// values(), gradients(), low_precision(), and in stage 3 the units.
 void ParameterArena::make_flat_tensors(const std::vector<Buffer>& buffers, Device device,
                                        DType compute_dtype) {
-  gradients_ = zeros_of(MemoryCategory::gradients, sharding_.stage >= 2 ? shard_size() : size_, device);
+  gradients_ = zeros_of(MemoryCategory::gradients, sharding_.zero_stage >= 2 ? shard_size() : size_, device);
   if (has_all_values()) {
     values_ = buffers[0].values.alias({size_});
     if (buffers[0].low_precision.defined()) low_precision_ = buffers[0].low_precision.alias({size_});
@@ -270,7 +271,7 @@ Tensor ParameterArena::gradient_of_single(const Tensor& parameter) const {
         "parameter arena: {} has no bucket of its own, expected an arena that knows the stages",
         entries_[entry].name);
   const ShardSlice& slice = slices_[static_cast<std::size_t>(bucket - buckets_.begin())];
-  return gradients_.alias({slice.elements}, sharding_.stage >= 2 ? slice.in_shard : slice.offset);
+  return gradients_.alias({slice.elements}, sharding_.zero_stage >= 2 ? slice.in_shard : slice.offset);
 }
 
 std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
@@ -284,7 +285,7 @@ std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
     tiles.push_back({.offset = first + value_shift,
                      .length = static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, end - first)),
                      .parameter = static_cast<std::int32_t>(entry),
-                     .gradient_shift = sharding_.stage >= 2 ? shift - value_shift : 0,
+                     .gradient_shift = sharding_.zero_stage >= 2 ? shift - value_shift : 0,
                      .state_shift = shift - value_shift});
   }
   return tiles;

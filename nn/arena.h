@@ -33,12 +33,13 @@ struct ArenaEntry {
 /// How an arena is sharded over ranks (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
 /// training trillion parameter models", 2020). See docs/distributed.md.
 struct ArenaSharding {
-  int stage = 0;  ///< 0: nothing is sharded; 1: optimizer state; 2: the gradients too; 3: the values too
+  /// 0: nothing is sharded; 1: optimizer state; 2: the gradients too; 3: the values too.
+  int zero_stage = 0;
   int rank = 0;
   int world_size = 1;
   BucketSizes bucket_sizes = {};
-  /// In stage 3: units are freed after their forward and gathered again for backward. False: they are kept
-  /// until backward, which halves the gathers but takes memory for all values. (PyTorch's name.)
+  /// In ZeRO stage 3: units are freed after their forward and gathered again for backward. False: they are
+  /// kept until backward, which halves the gathers but takes memory for all values. (PyTorch's name.)
   bool reshard_after_forward = true;
   /// The pipeline stages of the model (nn/stages.h); null without a pipeline. No bucket has parameters of two
   /// chunks, and tied weights have buckets of their own, so that both stages that have them shard them alike.
@@ -131,7 +132,7 @@ class ParameterArena {
   std::int64_t size() const { return size_; }
 
   const ArenaSharding& sharding() const { return sharding_; }
-  bool is_sharded() const { return sharding_.stage > 0; }
+  bool is_sharded() const { return sharding_.zero_stage > 0; }
   /// The lengths of the runs of neighbouring entries that may share a bucket: without stages one run of all
   /// entries, in ZeRO stage 3 a run for each unit.
   const std::vector<std::size_t>& runs() const { return runs_; }
@@ -141,7 +142,7 @@ class ParameterArena {
   /// Elements for which this rank has optimizer state: those of its slices, or without sharding all.
   std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.world_size : size(); }
   /// False in stage 3.
-  bool has_all_values() const { return sharding_.stage < 3; }
+  bool has_all_values() const { return sharding_.zero_stage < 3; }
   /// In stage 3: the unit of each bucket. Until a DataParallel shards them, all their values are in host
   /// memory.
   const std::vector<ParameterUnit>& units() const { return units_; }

@@ -304,14 +304,14 @@ ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaShardi
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> runs;
   const auto run_of = [&](const GptParameter& each) {
-    return std::tuple(sharding.stage == 3 ? each.block : 0, each.chunk, each.is_copied);
+    return std::tuple(sharding.zero_stage == 3 ? each.block : 0, each.chunk, each.is_copied);
   };
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || run_of(order[i]) != run_of(order[i - 1])) runs.push_back(0);
     ++runs.back();
     sizes.push_back(order[i].room);
   }
-  return arena_layout(sizes, runs, sharding.stage, sharding.world_size, sharding.bucket_sizes);
+  return arena_layout(sizes, runs, sharding.zero_stage, sharding.world_size, sharding.bucket_sizes);
 }
 
 namespace {
@@ -458,7 +458,7 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   GptMemoryProblem problem = given;
   if (problem.tokens == 0) problem.tokens = problem.model.context;
   check_problem(problem);
-  const int stage = problem.sharding.world_size > 1 ? problem.sharding.stage : 0;
+  const int stage = problem.sharding.world_size > 1 ? problem.sharding.zero_stage : 0;
   const std::vector<GptParameter> order = arena_order(parameters_of(problem.model, problem.part), stage);
   const ArenaLayout layout = gpt_layout(order, problem.sharding);
   BytesByCategory estimate = estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);

@@ -86,11 +86,11 @@ void Sequential::push_back(std::shared_ptr<Module> module) {
   order_.push_back(register_module(std::to_string(order_.size()), std::move(module)));
 }
 
-std::vector<Module*> Sequential::units() {
+std::vector<Module*> Sequential::fsdp_units() {
   std::vector<Module*> units;
   for (const auto& module : order_) {
     if (module == nullptr) continue;
-    const std::vector<Module*> inner = module->units();
+    const std::vector<Module*> inner = module->fsdp_units();
     units.insert(units.end(), inner.begin(), inner.end());
     if (inner.empty()) units.push_back(module.get());
   }
@@ -125,7 +125,8 @@ Tensor Sequential::forward(const Tensor& x) {
 }
 
 Tensor Sequential::forward_units(const Tensor& x, std::size_t first_unit, std::size_t end_unit) {
-  const std::size_t begin = first_unit * unit_, end = std::min(end_unit * unit_, order_.size());
+  const std::size_t begin = first_unit * pipeline_unit_,
+                    end = std::min(end_unit * pipeline_unit_, order_.size());
   Tensor y = x;
   const auto run_parts = [this, begin](Tensor input, std::size_t first, std::size_t last) {
     return run(std::move(input), begin + first, begin + last);
@@ -149,7 +150,7 @@ std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, con
       costs[i / of_unit] += static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]);
     }
     stages->divide(costs);
-    model->set_unit(2 * of_unit);
+    model->set_pipeline_unit(2 * of_unit);
   }
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     if (i > 0) model->push_back(std::make_shared<ReLU>());

@@ -92,11 +92,11 @@ class Sequential : public Module {
   /// Skips a module that another pipeline stage has; the modules after it keep their names.
   void push_back_of_other_stage() { order_.push_back(nullptr); }
   Tensor forward(const Tensor& x) override;
-  /// A unit is one module, or the number of modules given to set_unit().
+  /// A pipeline unit is one module, or the number of modules given to set_pipeline_unit().
   Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
-  void set_unit(std::size_t modules) { unit_ = modules; }
-  /// The units of each module, or the module itself if it has none.
-  std::vector<Module*> units() override;
+  void set_pipeline_unit(std::size_t modules) { pipeline_unit_ = modules; }
+  /// The FSDP units of each module, or the module itself if it has none.
+  std::vector<Module*> fsdp_units() override;
 
   /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of
   /// each segment; backward computes the other activations again (autograd/recompute.h). The activations of
@@ -110,7 +110,7 @@ class Sequential : public Module {
 
   std::vector<std::shared_ptr<Module>> order_;
   std::size_t recompute_ = 0;
-  std::size_t unit_ = 1;
+  std::size_t pipeline_unit_ = 1;
 };
 
 class LayerFactory;

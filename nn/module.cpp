@@ -72,10 +72,10 @@ void Module::requires_grad(bool value) {
   for (const NamedParameter& parameter : named_parameters()) parameter.tensor->set_requires_grad(value);
 }
 
-std::vector<Module*> Module::units() {
+std::vector<Module*> Module::fsdp_units() {
   std::vector<Module*> units;
   for (const auto& [name, module] : modules_) {
-    const std::vector<Module*> inner = module->units();
+    const std::vector<Module*> inner = module->fsdp_units();
     units.insert(units.end(), inner.begin(), inner.end());
   }
   return units;

@@ -42,8 +42,8 @@ class Module {
   /// The module's computation, which a derived class overrides. Call operator() instead: it also runs the
   /// hooks.
   virtual Tensor forward(const Tensor& x) = 0;
-  /// The forward of units `first` to `end` - 1 of a model that is a chain of units, for a stage of a pipeline
-  /// (nn/stages.h). Throws Error for other modules.
+  /// The forward of units `first` to `end` - 1 of a model that is a chain of pipeline units (nn/stages.h).
+  /// Throws Error for other modules.
   virtual Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end);
   /// forward(x) within a ModuleScope (nn/module_scope.h): memory counts as activations, operations belong to
   /// this module's layer, and the forward hooks run, which gather the parameters in ZeRO stage 3.
@@ -61,9 +61,9 @@ class Module {
   /// frozen by then have no gradient, no optimizer state and no weight decay.
   void requires_grad(bool value);
 
-  /// The modules whose parameters ZeRO stage 3 gathers one module at a time (FSDP's units), none of which is
-  /// inside another. Default: the units of the submodules.
-  virtual std::vector<Module*> units();
+  /// The FSDP units: the modules whose parameters ZeRO stage 3 gathers one module at a time, none of which is
+  /// inside another. Default: those of the submodules.
+  virtual std::vector<Module*> fsdp_units();
   /// Functions that run when a forward of this module begins, and when it ends, even by an exception. `after`
   /// must not throw. A null function is not called.
   struct ForwardHooks {

@@ -19,7 +19,7 @@ std::vector<UnitPlace> order_by_units(Module& model, std::span<NamedParameter> p
                                       const Stages* stages) {
   std::vector<Module*> modules = {&model};
   std::map<const Tensor*, std::size_t> unit_of;
-  for (Module* const module : model.units()) {
+  for (Module* const module : model.fsdp_units()) {
     if (std::find(modules.begin(), modules.end(), module) != modules.end()) continue;  // it is called twice
     for (const NamedParameter& parameter : module->named_parameters()) {
       const auto [place, is_first] = unit_of.emplace(parameter.tensor, modules.size());

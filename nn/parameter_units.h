@@ -18,10 +18,10 @@ struct UnitPlace {
 };
 
 /// Sorts the parameters of `model`, given in reverse order of registration, by units, and returns the units:
-/// the modules of Module::units(), last first, as backward completes them. Parameters that are in none of
-/// these modules, or in several, are the last unit, which belongs to the model's own forward. With `stages`
-/// there is such a unit for each chunk, and one more for tied weights, so that both stages that have them
-/// shard them alike. A unit has at least one parameter.
+/// the modules of Module::fsdp_units(), last first, as backward completes them. Parameters that are in none
+/// of these modules, or in several, are the last unit, which belongs to the model's own forward. With
+/// `stages` there is such a unit for each chunk, and one more for tied weights, so that both stages that have
+/// them shard them alike. A unit has at least one parameter.
 std::vector<UnitPlace> order_by_units(Module& model, std::span<NamedParameter> parameters,
                                       const Stages* stages);
 

@@ -9,6 +9,7 @@
 /// al., "ZeRO: Memory optimizations toward training trillion parameter models", 2020).
 namespace ringtape {
 
+/// The largest sizes of the buckets of gradients.
 struct BucketSizes {
   /// The size of the first bucket: small, so that communication begins early in backward.
   std::int64_t first_bytes = std::int64_t{1} << 20;

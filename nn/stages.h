@@ -22,9 +22,9 @@ struct PipelinePlace {
 /// for fewer costs than parts.
 std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::size_t parts);
 
-/// How a model that is a chain of units is divided over pipeline stages. Of stages * chunks parts, part k is
-/// on stage k % stages. The model calls divide() and add() while it is made. Every rank makes every unit, so
-/// that all draw the same random numbers, and drops the units of other stages at once.
+/// How a model that is a chain of (pipeline) units is divided over pipeline stages. Of stages * chunks parts,
+/// part k is on stage k % stages. The model calls divide() and add() while it is made. Every rank makes every
+/// unit, so that all draw the same random numbers, and drops the units of other stages at once.
 class Stages {
  public:
   explicit Stages(const PipelinePlace& place);

@@ -13,7 +13,9 @@
 
 namespace ringtape {
 
+/// The activation of a block's MLP: GELU by its tanh approximation (GPT-2), exact GELU, or SwiGLU (Llama).
 enum class MlpKind { gelu_tanh, gelu, swiglu };
+/// How positions enter the model: a learned embedding (GPT-2), or a rotation of queries and keys (Llama).
 enum class PositionKind { learned, rotary };
 
 /// The architecture of a decoder-only transformer. The defaults are those of GPT-2 with 124 M parameters,
@@ -137,7 +139,7 @@ class Block : public Module {
   explicit Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions = nullptr,
                  const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
-  std::vector<Module*> units() override { return {this}; }
+  std::vector<Module*> fsdp_units() override { return {this}; }
   /// The same of a residual stream; the last branch of the result is not added yet.
   Residual operator()(Residual stream);
   using Module::operator();

@@ -14,6 +14,12 @@ namespace ringtape {
 LossScaler::LossScaler(ParameterArena& arena, const LossScalerOptions& options)
     : arena_(arena), options_(options) {
   check(arena.loss_scale() == nullptr, "loss scale: the arena already has a scaler, expected one");
+  for (const ArenaEntry& entry : arena.entries()) {
+    check(!entry.meta->grad_written,
+          "loss scale: {} has a gradient already, which is not scaled: expected the scaler before the first "
+          "backward(), or after zero_grad()",
+          entry.name);
+  }
   check_positive_setting("loss scale", "the initial scale", options.initial_scale);
   check_positive_setting("loss scale", "the floor", options.floor);
   check(options.floor <= options.initial_scale,

@@ -22,12 +22,12 @@ MemoryRow row(const std::string& name, std::int64_t bytes_each, std::int64_t ele
 MemoryRow bucket_row(const ModelState& model, const Sharding& sharding) {
   if (sharding.ranks == 1) return {"buckets", 0, "none"};
   const std::int64_t layers = product(2 * model.compute_bytes, model.largest_layer);
-  if (model.trained == 0 && sharding.stage == 3) return {"buckets", layers, "2 layers' parameters"};
+  if (model.trained == 0 && sharding.zero_stage == 3) return {"buckets", layers, "2 layers' parameters"};
   if (model.trained == 0) return {"buckets", 0, "none"};
-  if (sharding.stage < 2) return {"buckets", 0, "none: gradients are reduced where they are"};
+  if (sharding.zero_stage < 2) return {"buckets", 0, "none: gradients are reduced where they are"};
   const std::int64_t all_gradients = product(model.gradient_bytes, model.trained);
   const std::int64_t gradients = product(2, std::min(sharding.bucket_bytes, all_gradients));
-  if (sharding.stage == 2) return {"buckets", gradients, "2 of gradients"};
+  if (sharding.zero_stage == 2) return {"buckets", gradients, "2 of gradients"};
   return {"buckets", gradients + layers, "2 of gradients, 2 layers' parameters"};
 }
 
@@ -37,11 +37,11 @@ std::vector<MemoryRow> state_memory(const ModelState& model, const Sharding& sha
   check_size("the number of parameters", model.parameters);
   check(model.trained >= 0 && model.trained <= model.parameters,
         "{} parameters are trained: expected 0 to {}", model.trained, model.parameters);
-  check(sharding.stage >= 0 && sharding.stage <= 3, "the ZeRO stage must be 0 to 3, found {}",
-        sharding.stage);
+  check(sharding.zero_stage >= 0 && sharding.zero_stage <= 3, "the ZeRO stage must be 0 to 3, found {}",
+        sharding.zero_stage);
   check_size("ranks", sharding.ranks);
   const std::int64_t trained = model.trained;
-  const auto from_stage = [&](int stage) { return sharding.stage >= stage ? sharding.ranks : 1; };
+  const auto from_stage = [&](int stage) { return sharding.zero_stage >= stage ? sharding.ranks : 1; };
   const bool in_16_bits = model.compute_bytes == 2;
   std::vector<MemoryRow> rows;
   if (in_16_bits) {

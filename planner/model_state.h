@@ -29,7 +29,7 @@ struct ModelState {
 /// training trillion parameter models", 2020, arXiv:1910.02054). Stage 0: not sharded; 1: optimizer state,
 /// and in 16 bits the master weights; 2: gradients too; 3: also the parameters in the compute dtype.
 struct Sharding {
-  int stage = 0;
+  int zero_stage = 0;
   std::int64_t ranks = 1;
   std::int64_t bucket_bytes = 25 << 20;  ///< bytes of gradients that are reduced together
 };

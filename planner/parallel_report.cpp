@@ -70,7 +70,7 @@ Json json_of(const CollectiveCounts& counts, int ranks) {
   Json json = Json::Object{};
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i].calls == 0) continue;
-    const auto operation = static_cast<Operation>(i);
+    const auto operation = static_cast<CommOperation>(i);
     json[name_of(operation)] = {{"calls", static_cast<std::int64_t>(counts[i].calls)},
                                 {"bytes", static_cast<std::int64_t>(counts[i].bytes)},
                                 {"sent", bytes_sent(operation, ranks, static_cast<double>(counts[i].bytes))}};

@@ -10,7 +10,7 @@
 namespace ringtape::planner {
 namespace {
 
-void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes_of_each) {
+void add(CollectiveCounts& counts, CommOperation operation, std::int64_t calls, std::int64_t bytes_of_each) {
   CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
   count.calls += static_cast<std::uint64_t>(calls);
   count.bytes += static_cast<std::uint64_t>(product(calls, bytes_of_each));
@@ -20,7 +20,7 @@ void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std:
 struct Sizes {
   explicit Sizes(const ParallelUpdate& update)
       : gpt(update.gpt),
-        stage(gpt.sharding.world_size > 1 ? gpt.sharding.stage : 0),
+        stage(gpt.sharding.world_size > 1 ? gpt.sharding.zero_stage : 0),
         first(gpt.part.stage == 0),
         last(gpt.part.stage + 1 == gpt.part.stages),
         micro_batches(update.micro_batches),
@@ -56,7 +56,7 @@ void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
           std::min(offset + s.parameters[i].elements, slices[b].offset + slices[b].elements);
       offset += round_up(s.parameters[i].room, kTileAlignment);
       if (s.parameters[i].is_part || begin >= end) continue;
-      add(counts, Operation::all_reduce, 1, 4 * (end - begin));
+      add(counts, CommOperation::all_reduce, 1, 4 * (end - begin));
     }
   }
 }
@@ -71,13 +71,13 @@ CollectiveCounts tensor_traffic(const Sizes& s) {
   const std::int64_t into = into_block * s.blocks + (s.last ? 1 : 0), into_again = into_block * s.recomputed;
   if (s.gpt.part.sequence) {
     // Each border reduces in one direction and gathers in the other.
-    add(counts, Operation::reduce_scatter, k * (out + out_again + into), s.stream_bytes);
-    add(counts, Operation::all_gather, k * (into + into_again + out), s.stream_bytes);
+    add(counts, CommOperation::reduce_scatter, k * (out + out_again + into), s.stream_bytes);
+    add(counts, CommOperation::all_gather, k * (into + into_again + out), s.stream_bytes);
     add_sums_of_parts(s, counts);
   } else {
-    add(counts, Operation::all_reduce, k * (out + out_again + into), s.stream_bytes);
+    add(counts, CommOperation::all_reduce, k * (out + out_again + into), s.stream_bytes);
   }
-  if (s.last) add(counts, Operation::all_gather, k, 4 * 3 * s.tokens * s.gpt.part.tensor);
+  if (s.last) add(counts, CommOperation::all_gather, k, 4 * 3 * s.tokens * s.gpt.part.tensor);
   return counts;
 }
 
@@ -110,16 +110,16 @@ CollectiveCounts data_traffic(const Sizes& s, const ParallelUpdate& update) {
     const std::int64_t gradients = 4 * bucket.elements, values = s.value_bytes * bucket.elements;
     if (s.stage == 0) {
       const auto bytes = static_cast<std::int64_t>(size_of(update.compress.value_or(DType::f32)));
-      add(counts, Operation::all_reduce, reductions, bytes * bucket.elements);
+      add(counts, CommOperation::all_reduce, reductions, bytes * bucket.elements);
       if (update.compress == DType::f16)
-        add(counts, Operation::all_reduce, reductions, 4);  // the largest element
+        add(counts, CommOperation::all_reduce, reductions, 4);  // the largest element
     } else {
-      add(counts, Operation::reduce_scatter, reductions, gradients);
-      add(counts, Operation::all_gather, gathers_of(s, s.parameters[bucket.first_entry]), values);
+      add(counts, CommOperation::reduce_scatter, reductions, gradients);
+      add(counts, CommOperation::all_gather, gathers_of(s, s.parameters[bucket.first_entry]), values);
     }
   }
-  add(counts, Operation::all_reduce, 1, 4 * (std::ssize(s.parameters) + 1));
-  add(counts, Operation::all_reduce, 1, 4);
+  add(counts, CommOperation::all_reduce, 1, 4 * (std::ssize(s.parameters) + 1));
+  add(counts, CommOperation::all_reduce, 1, 4);
   return counts;
 }
 
@@ -129,8 +129,8 @@ CollectiveCounts context_traffic(const Sizes& s) {
   if (ranks == 1) return counts;
   const std::int64_t columns = s.gpt.model.kv_heads_or_default() * s.gpt.model.head_size();
   const std::int64_t shard = 2 * s.tokens * columns / s.gpt.part.tensor * s.value_bytes;
-  add(counts, Operation::exchange, k * ((s.blocks + s.recomputed) * (ranks - 1) + s.blocks * (2 * ranks - 1)),
-      shard);
+  add(counts, CommOperation::exchange,
+      k * ((s.blocks + s.recomputed) * (ranks - 1) + s.blocks * (2 * ranks - 1)), shard);
   return counts;
 }
 
@@ -140,14 +140,14 @@ CollectiveCounts pipeline_traffic(const Sizes& s) {
   const std::int64_t bytes = s.stream_bytes / (s.gpt.part.sequence ? s.gpt.part.tensor : 1);
   const std::int64_t chunks = s.gpt.part.chunks;
   const std::int64_t forward = chunks - (s.last ? 1 : 0), backward = chunks - (s.first ? 1 : 0);
-  add(counts, Operation::exchange, s.micro_batches * (forward + backward), bytes);
+  add(counts, CommOperation::exchange, s.micro_batches * (forward + backward), bytes);
   for (const GradientBucket& bucket : s.layout.buckets) {
     const GptParameter& first = s.parameters[bucket.first_entry];
     if (!first.is_copied) continue;
     const std::int64_t own = s.stage == 0 ? first.elements : bucket.elements / s.gpt.sharding.world_size;
-    add(counts, Operation::all_reduce, 1, 4 * own);
+    add(counts, CommOperation::all_reduce, 1, 4 * own);
   }
-  add(counts, Operation::all_reduce, 1, 4);  // the loss
+  add(counts, CommOperation::all_reduce, 1, 4);  // the loss
   return counts;
 }
 

@@ -48,19 +48,20 @@ GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& 
                    .chunks = static_cast<int>(way.chunks),
                    .in_flight = in_flight(way, stage),
                    .micro_batches = way.micro_batches},
-          .sharding = {.stage = way.zero,
+          .sharding = {.zero_stage = way.zero,
                        .world_size = way.mesh.data_and_context(),
                        .bucket_sizes = request.bucket_sizes,
                        .reshard_after_forward = way.reshard}};
 }
 
 ArenaLayout layout_of(const GptMemoryProblem& part) {
-  return gpt_layout(arena_order(parameters_of(part.model, part.part), part.sharding.stage), part.sharding);
+  return gpt_layout(arena_order(parameters_of(part.model, part.part), part.sharding.zero_stage),
+                    part.sharding);
 }
 
 std::vector<MemoryRow> memory_rows(const ParallelRequest& request, const GptMemoryProblem& part) {
   using enum MemoryCategory;
-  const int stage = part.sharding.stage;
+  const int stage = part.sharding.zero_stage;
   const ArenaLayout layout = layout_of(part);
   const BytesByCategory between = estimate_arena(layout, stage, part.state_per_parameter, part.compute);
   const BytesByCategory peak = estimate_memory(part);
@@ -97,7 +98,7 @@ std::int64_t sum_of(const std::vector<MemoryRow>& rows) {
 double seconds_of(const Cluster& group, std::int64_t ranks, Algorithm algorithm,
                   const CollectiveCounts& counts) {
   double seconds = 0;
-  const auto add = [&](Operation operation, Collective kind) {
+  const auto add = [&](CommOperation operation, Collective kind) {
     const CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
     if (count.calls == 0) return;
     const auto calls = static_cast<double>(count.calls);
@@ -107,9 +108,9 @@ double seconds_of(const Cluster& group, std::int64_t ranks, Algorithm algorithm,
                                     .bytes = static_cast<double>(count.bytes) / calls};
     seconds += calls * collective_time(group, problem);
   };
-  add(Operation::all_reduce, Collective::all_reduce);
-  add(Operation::reduce_scatter, Collective::reduce_scatter);
-  add(Operation::all_gather, Collective::all_gather);
+  add(CommOperation::all_reduce, Collective::all_reduce);
+  add(CommOperation::reduce_scatter, Collective::reduce_scatter);
+  add(CommOperation::all_gather, Collective::all_gather);
   return seconds;
 }
 
@@ -226,11 +227,11 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const Cluster tensor_group = group_of_ranks(request.cluster, 1);
   const Cluster stage_line =
       group_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data_and_context());
-  const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
+  const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(CommOperation::exchange)];
   const double in_layers = seconds_of(tensor_group, mesh.tensor, request.algorithm, traffic.tensor);
   const double in_pipeline =
       static_cast<double>(messages.calls) * message_seconds(stage_line, mesh.pipeline, messages);
-  const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(Operation::exchange)];
+  const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(CommOperation::exchange)];
   const double in_ring = ring_seconds(request, way, shards, cost.block_count, recomputed);
 
   StepModel model;

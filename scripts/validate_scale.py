@@ -98,7 +98,7 @@ def predict(args, ranks, times, link, bucket_mib, micro_batches, flags):
                str(SAMPLES), "--accumulation", str(micro_batches), "--forward-ms", str(forward), "--backward-ms",
                str(backward), "--optimizer-ms", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)),
                "--first-bucket-mib", "4", "--bucket-mib", str(bucket_mib), "--ranks-per-node", "1", "--inter-node-latency", "0", "--inter-node-bandwidth",
-               str(bandwidth / 1000), "--call-us", str(latency), "--ranks", str(ranks), "--json", "-", *flags]
+               str(bandwidth / 1000), "--call-latency", str(latency), "--ranks", str(ranks), "--json", "-", *flags]
     return 1000 * json.loads(run(command))["asked"]["points"][0]["step_seconds"]
 
 

@@ -43,6 +43,11 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
   const auto now = expected.find(kStepsInAll);
   const auto warmup = found.find(kWarmup);
   if (now != expected.end() && before != found.end() && now->second != before->second) {
+    // Of another training the length does not matter: what differs besides it is named first.
+    TrainingSettings of_same_length = expected;
+    of_same_length[kStepsInAll] = before->second;
+    if (warmup != found.end()) of_same_length[kWarmup] = warmup->second;
+    checkpoint.expect_settings(of_same_length);
     check(
         options_.change_length,
         "{}: the run had {} steps, now it has {}, and its schedule depends on that: with --change-length it "

@@ -61,7 +61,7 @@ ArenaSharding make_sharding(const DistributionOptions& options, int rank, int wo
       "--zero {} has no memory for all gradients until backward ends, as --no-overlap requires: expected at "
       "most --zero 1 with it",
       options.zero);
-  return {.stage = world_size > 1 ? options.zero : 0,
+  return {.zero_stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
           .world_size = world_size,
           .bucket_sizes = bucket_sizes(options),

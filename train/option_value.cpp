@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -82,7 +83,7 @@ OptionValue option_value(std::uint64_t& value) {
 
 OptionValue option_value(double& value) {
   return {"FLOAT", [&value](const std::string& text) { value = read_real(text); },
-          [&value] { return fmt::format("{}", value); }};
+          [&value] { return fmt::format("{}", std::isnan(value) ? std::abs(value) : value); }};
 }
 
 OptionValue option_value(std::string& value) {

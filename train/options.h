@@ -52,6 +52,7 @@ struct OptimizerOptions {
   bool clip_each_micro_batch = false;
 };
 
+/// The functions of optim/schedule.h.
 enum class ScheduleKind { constant, linear, cosine, polynomial, step, one_cycle };
 
 /// The learning rate as a function of the step (optim/schedule.h).

@@ -95,10 +95,10 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
                                 describe_compute_dtype(arena_->compute_dtype(), device_), to_string(device_));
   if (comm_->size() > 1) report.subtitle += fmt::format(", {}", counted(comm_->size(), "rank"));
   report.world_size = comm_->size();
-  for (const auto& [name, value] : task_.settings) report.settings.emplace_back(name, value);
+  for (const auto& [name, value] : task_.settings) report.settings.push_back({name, value});
   for (const auto& [name, value] :
        values_of(options_, {Effect::result, Effect::execution, Effect::machine})) {
-    if (!value.empty()) report.settings.emplace_back("--" + name, value);
+    if (!value.empty()) report.settings.push_back({"--" + name, value});
   }
   report.curves = log.curves();
   report.texts = log.texts();
@@ -106,24 +106,24 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
 }
 
 /// The main results at the top of the page.
-report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult& result) const {
-  report::Facts results;
-  if (counts_correct()) results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
-  results.emplace_back("test loss", fmt::format("{:.4f}", result.loss));
+std::vector<Fact> Trainer::Run::results_of(const RunLog& log, const EvaluationResult& result) const {
+  std::vector<Fact> results;
+  if (counts_correct()) results.push_back({"test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy)});
+  results.push_back({"test loss", fmt::format("{:.4f}", result.loss)});
   const std::string earlier =
       log.first() > 0 ? fmt::format(", {} of them before it was resumed", grouped(log.first())) : "";
-  results.emplace_back("steps" + earlier, grouped(std::ssize(log.curves().steps)));
-  results.emplace_back(log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds()));
+  results.push_back({"steps" + earlier, grouped(std::ssize(log.curves().steps))});
+  results.push_back({log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds())});
   const Throughput& speed = log.throughput();
   const double rate = log.samples_per_second();
   if (rate > 0 && speed.units_per_sample != 1) {
-    results.emplace_back(speed.unit + " per second", grouped(std::llround(speed.units_per_second(rate))));
+    results.push_back({speed.unit + " per second", grouped(std::llround(speed.units_per_second(rate)))});
   }
   if (rate > 0 && speed.peak_flops > 0) {
-    results.emplace_back(fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.peak_flops * 1e-9),
-                         fmt::format("{:.1f}%", 100 * speed.utilisation(rate)));
+    results.push_back({fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.peak_flops * 1e-9),
+                       fmt::format("{:.1f}%", 100 * speed.utilisation(rate))});
   }
-  results.emplace_back("memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak)));
+  results.push_back({"memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak))});
   return results;
 }
 
@@ -184,14 +184,14 @@ BytesByCategory Trainer::Run::estimate_memory() const {
   if (bytes.total() == 0 || !(arena_->is_sharded() || frozen > 0)) return bytes;
   const ArenaSharding& sharding = arena_->sharding();
   const BytesByCategory of_arena =
-      estimate_arena({arena_->buckets(), arena_->size(), arena_->shard_size()}, sharding.stage,
+      estimate_arena({arena_->buckets(), arena_->size(), arena_->shard_size()}, sharding.zero_stage,
                      state_per_parameter(options_.optimizer), compute);
   bytes[gradients] = of_arena[gradients];
   bytes[optimizer_state] = of_arena[optimizer_state];
-  if (sharding.stage == 2) {
+  if (sharding.zero_stage == 2) {
     bytes[gradients] += allocated_bytes(max_of_neighbours(arena_->buckets()), DType::f32);
   }
-  if (sharding.stage == 3) {
+  if (sharding.zero_stage == 3) {
     const std::int64_t units = arena_->max_unit_elements();
     bytes[gradients] += allocated_bytes(units, DType::f32);
     bytes[parameters] = of_arena[parameters] +

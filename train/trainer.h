@@ -26,7 +26,7 @@ struct TrainingResult {
 
 /// Training or an evaluation is complete, but its output is not: a file, or the checkpoint of the last step,
 /// could not be written (the other files are written), or the test loss is not finite (all files are
-/// written).
+/// written). Files that grow during the run (metrics, recorded values) only warn if they cannot be written.
 class OutputError : public Error {
  public:
   using Error::Error;
@@ -72,10 +72,10 @@ class Trainer {
   void after_step(Hook hook);
 
   /// Every `steps` steps, rank 0 shows the text that `make` returns, in the terminal and on the page of
-  /// --report. `make` is called with the model in evaluation mode. It must not change the model or call
-  /// collectives, as only rank 0 calls it; the other ranks wait for at least ten times --comm-timeout. Its
-  /// time does not count as training. With --quiet and without --report it is not called. Throws Error for a
-  /// number below 1 and an empty function.
+  /// the report. `make` is called with the model in evaluation mode. It must not change the model or call
+  /// collectives, as only rank 0 calls it; the other ranks wait for at least ten times the communication
+  /// timeout. Its time does not count as training. Not called if the observation is quiet and there is no
+  /// report. Throws Error for a number below 1 and an empty function.
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
@@ -94,8 +94,8 @@ class Trainer {
   /// make_model() returns the model of the run again.
   std::shared_ptr<Module> whole_model();
   /// A barrier with a longer timeout, for work that rank 0 does alone, such as writing a file. All ranks must
-  /// call it, rank 0 after that work. The timeout is --comm-timeout, plus the time in which a slow disk (50
-  /// MB/s) writes weights and optimizer state, plus `seconds`.
+  /// call it, rank 0 after that work. The timeout is that of communication, plus the time in which a slow
+  /// disk (50 MB/s) writes weights and optimizer state, plus `seconds`.
   void barrier(double seconds = 0);
   /// The learning rate over the run as a table and a chart.
   std::string schedule_text() const;

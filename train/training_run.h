@@ -120,7 +120,7 @@ class Trainer::Run {
   // ---- run_outputs.cpp ----
   void write_outputs(Training& training, const EvaluationResult& result);
   report::RunReport report_of(const RunLog& log) const;
-  report::Facts results_of(const RunLog& log, const EvaluationResult& result) const;
+  std::vector<Fact> results_of(const RunLog& log, const EvaluationResult& result) const;
   void write_report_of_failure(const Training& training, const std::string& error) const;
   GptPart part_of_rank() const;
   BytesByCategory estimate_memory(DType compute, const GptPart& part) const;

@@ -91,7 +91,8 @@ void set_values(ValueRow& row, const Tensor& tensor) {
 
 ValueDifference difference_of(const ValueRow& a, const ValueRow& b, double tolerance) {
   check(a.shape == b.shape && a.samples.size() == b.samples.size(),
-        "the shapes of two rows differ, expected equal ones");
+        "two rows have the shapes {} and {}, and {} and {} samples: expected equal ones", to_string(a.shape),
+        to_string(b.shape), a.samples.size(), b.samples.size());
   ValueDifference difference;
   const auto note = [&](double from, double to) {
     difference.largest = std::max(difference.largest, distance(from, to));

@@ -80,7 +80,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& comm, 
 }
 
 void save_report(RunReport report, const std::string& file, Device device, Console console) {
-  for (const Fact& fact : describe_machine(device)) report.machine.emplace_back(fact.name, fact.value);
+  report.machine = describe_machine(device);
   const Json document = document_of(report);
   const bool is_page = !file.ends_with(".json");
   const std::string text =

@@ -44,7 +44,7 @@ struct Options {
   std::optional<SlowLink> slow_link;
   std::int64_t segment_bytes = RingOptions().segment_bytes;
   int in_flight = RingOptions().in_flight;
-  bool show_launch = false;
+  bool show_launcher = false;
   bool trace_ring = false;
   std::string svg;
   std::string json;
@@ -86,7 +86,7 @@ class Buffers {
 /// A measured operation. Its size is the size of its larger buffer.
 struct Collective {
   std::string name;
-  Operation operation;  ///< whose bytes_on_link() it has
+  CommOperation operation;  ///< whose bytes_on_link() it has
   std::function<void(Communicator&, const Buffers&)> run;
   /// The tensor with the result; undefined on a rank without a result.
   std::function<Tensor(const Communicator&, const Buffers&)> result;
@@ -115,24 +115,24 @@ std::vector<Collective> all_collectives(const Options& options) {
   // part's owner.
   const RingOptions ring{.segment_bytes = options.segment_bytes, .in_flight = options.in_flight, .trace = {}};
   return {
-      {"all_reduce", Operation::all_reduce,
+      {"all_reduce", CommOperation::all_reduce,
        [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); }, whole, sum_at},
-      {"ring_all_reduce", Operation::all_reduce,
+      {"ring_all_reduce", CommOperation::all_reduce,
        [ring](auto& c, auto& b) { ring_all_reduce(c, b.output, ReduceOp::sum, ring); }, whole, sum_at},
-      {"reduce", Operation::reduce,
+      {"reduce", CommOperation::reduce,
        [](auto& c, auto& b) { c.reduce(b.input, b.output, ReduceOp::sum, 0).wait(); }, on_root, sum_at},
-      {"broadcast", Operation::broadcast, [](auto& c, auto& b) { c.broadcast(b.output, 0).wait(); }, whole,
-       of_root},
-      {"all_gather", Operation::all_gather,
+      {"broadcast", CommOperation::broadcast, [](auto& c, auto& b) { c.broadcast(b.output, 0).wait(); },
+       whole, of_root},
+      {"all_gather", CommOperation::all_gather,
        [](auto& c, auto& b) { c.all_gather(b.input_part, b.output, b.counts).wait(); }, whole, nullptr},
-      {"reduce_scatter", Operation::reduce_scatter,
+      {"reduce_scatter", CommOperation::reduce_scatter,
        [](auto& c, auto& b) { c.reduce_scatter(b.input, b.output_part, ReduceOp::sum, b.counts).wait(); },
        own_part, sum_at},
-      {"gather", Operation::gather,
+      {"gather", CommOperation::gather,
        [](auto& c, auto& b) { c.gather(b.input_part, b.output, 0, b.counts).wait(); }, on_root, nullptr},
-      {"scatter", Operation::scatter,
+      {"scatter", CommOperation::scatter,
        [](auto& c, auto& b) { c.scatter(b.input, b.output_part, 0, b.counts).wait(); }, own_part, of_root},
-      {"exchange", Operation::exchange,
+      {"exchange", CommOperation::exchange,
        [](auto& c, auto& b) {
          c.exchange({{b.input, (c.rank() + 1) % c.size()}},
                     {{b.output, (c.rank() + c.size() - 1) % c.size()}})
@@ -269,7 +269,7 @@ std::string describe_work(const Options& options) {
 void run_ranks(const Options& options) {
   check_sizes(options);
   const RankEnvironment env = detect_rank_environment(process_environment());
-  if (options.show_launch) {
+  if (options.show_launcher) {
     fmt::print("{}", describe(env));
     return;
   }
@@ -312,13 +312,13 @@ int main(int argc, char** argv) {
   app.option("--slow-link", option_value(options.slow_link),
              "delay messages between ranks on CPUs as on a link of this latency and bandwidth, "
              "such as 100,250: 100 microseconds and 250 MB/s");
-  app.option("--show-launch", options.show_launch,
+  app.option("--show-launcher", options.show_launcher,
              "print the launcher and the rank that were detected, and why");
   app.option("--trace-ring", options.trace_ring,
              "print the chunk that each rank sends in each step of ring_all_reduce");
   app.option("--svg", format_file_value(options.svg, {".svg"}), "draw the ring's steps to this file")
       .needs(app["--trace-ring"]);
-  app.file("--json", options.json, kJsonHelp).excludes(app["--show-launch"]).excludes(app["--trace-ring"]);
+  app.file("--json", options.json, kJsonHelp).excludes(app["--show-launcher"]).excludes(app["--trace-ring"]);
   return app.run(argc, argv, [&] {
     for (const auto& [name, flag] : {std::pair("--segment-bytes", segment), {"--in-flight", in_flight}}) {
       check(!flag.is_given() || measures(options, "ring_all_reduce"),

@@ -60,8 +60,10 @@ struct GenerateCommand {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::string name =
           file.empty() ? "--prompt" : fmt::format("{}: line {}", name_of_text(file), i + 1);
-      tokens.push_back(named(name, [&] { return loaded.tokenizer->encode(all[i]); }));
-      check_prompt(*loaded.model, tokens.back());
+      named(name, [&] {
+        tokens.push_back(loaded.tokenizer->encode(all[i]));
+        check_prompt(*loaded.model, tokens.back());
+      });
     }
     loaded.model->eval();
     const ParameterArena arena(*loaded.model, Device::parse(device));

@@ -93,7 +93,7 @@ struct TrainCommand {
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
     for (const char* name :
-         {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh", "--show-pipeline"})
+         {"--eval-only", "--print-schedule", "--show-launcher", "--show-mesh", "--show-pipeline"})
       save_flag.excludes(flags[name]);
     flags.option("--sample-tokens", not_negative(samples),
                  "tokens to write with the trained model at the end");
@@ -228,10 +228,19 @@ struct TrainCommand {
   void write(GPT& trained) {
     trained.eval();
     merge_lora(trained);
-    if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
-    if (samples == 0 || program.options().observation.quiet) return;
-    fmt::print("\n");
-    print_text(trained, *loaded.tokenizer, {first_token}, sample_options());
+    std::string failure;
+    if (!save_model.empty()) {
+      try {
+        save_text_model(trained, *loaded.tokenizer, save_model);
+      } catch (const Error& error) {
+        failure = fmt::format("--save-model: {}", error.what());
+      }
+    }
+    if (samples > 0 && !program.options().observation.quiet) {
+      fmt::print("\n");
+      print_text(trained, *loaded.tokenizer, {first_token}, sample_options());
+    }
+    check(failure.empty(), "{}", failure);
   }
 
   void prepare(Trainer& trainer) {

@@ -19,7 +19,7 @@ void ClusterFlags::add(CommandLine& app) {
              "latency of a message between nodes in us");
   app.option("--inter-node-bandwidth", between(inter_node_gb_, 1e-6, 1e6),
              "GB/s out of a node, all adapters together");
-  app.option("--call-us", between(call_us_, 0, 1e7), "startup time of each collective in us");
+  app.option("--call-latency", between(call_us_, 0, 1e7), "startup time of each collective in us");
 }
 
 Cluster ClusterFlags::cluster() const {

@@ -120,9 +120,10 @@ FitResult fit_by_estimate(const Options& options, std::int64_t most) {
 
 FitResult fit_by_trying(const Options& options, std::int64_t most) {
   const Device device = Device::parse(options.device);
-  check(options.memory.number > 0 || !device.is_cpu(),
+  const bool has_memory = !options.memory.text.empty();
+  check(has_memory || !device.is_cpu(),
         "filling a CPU's memory ends other programs: expected --memory, or --estimate");
-  const std::int64_t memory = options.memory.number > 0 ? bytes_of("--memory", options.memory) : 0;
+  const std::int64_t memory = has_memory ? bytes_of("--memory", options.memory) : 0;
   const MemoryCap cap(device, memory);
   const FitResult result = largest_that_fits(
       most, [&](std::int64_t micro_batch) { return try_micro_batch(options.model, device, micro_batch); });
@@ -149,7 +150,7 @@ void plan(Options options) {
   const std::int64_t most = ceil_div(options.global_batch, options.ranks);
   if (options.transformer.are_given()) options.model.gpt = options.transformer.model();
   const bool is_known = !options.model.sizes.empty() || options.model.gpt;
-  check(is_known || options.state.number > 0,
+  check(is_known || !options.state.text.empty(),
         "which model? Expected --mlp, --layers, or --state with --sample");
   const FitResult result = !is_known          ? fit_samples(options, most)
                            : options.estimate ? fit_by_estimate(options, most)

@@ -80,7 +80,7 @@ void add_training_flags(CommandLine& app, Options& options) {
              "its momentum, for optimizers with momentum [" +
                  optimizer_defaults(&OptimizerSettings::momentum) + "]")
       .no_default();
-  app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
+  app.option("--zero", between(options.request.sharding.zero_stage, 0, 3), "ZeRO stage");
   app.option("--ranks", between(options.request.sharding.ranks, 1, kMaxSize), "data-parallel GPUs");
   app.option("--bucket-mib", between(options.bucket, 1e-6, 1e6), "MiB of gradients in a bucket");
   app.option("--workspace-mib", between(options.workspace, 0, 1 << 20),

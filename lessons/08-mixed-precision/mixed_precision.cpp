@@ -1,6 +1,7 @@
 // The limits of 16-bit numbers, and how a loss scale preserves small gradients in f16.
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"

@@ -35,7 +35,7 @@ struct Options {
   std::int64_t calls = 256;                    ///< calls that reduce 256 KiB together
   bool time = false;                           ///< whether to time an update
   std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 300e6};
-  std::int64_t iterations = 25;
+  std::int64_t steps = 25;
 };
 
 /// The same model on all ranks, and different samples on each.
@@ -207,13 +207,13 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
       parallel.finish();
     });
   }
-  const std::vector<Ratio> ratios = time_in_turns(*linked, ways, static_cast<int>(options.iterations));
+  const std::vector<Ratio> ratios = time_in_turns(*linked, ways, static_cast<int>(options.steps));
   const bool same = std::all_of(examples.begin(), examples.end(), [&](const auto& example) {
     return example->arena.gradients().to_doubles() == mine.arena.gradients().to_doubles();
   });
   if (!prints(*comm)) return;
   fmt::print("\nAn update over a link of {}, as a multiple of the time to compute it; median of {}\n",
-             link_text(options.slow_link.value_or(SlowLink())), options.iterations);
+             link_text(options.slow_link.value_or(SlowLink())), options.steps);
   fmt::print("                       buckets  early  time (lowest to highest)\n");
   for (std::size_t i = 0; i < ways.size(); ++i)
     fmt::print("  {:<20} {:<14}  {}\n", names[i], buckets[i], text_of(ratios[i]));
@@ -259,7 +259,7 @@ int main(int argc, char** argv) {
   app.option("--time", options.time, "also time an update, over a slow link");
   app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
       .needs(app["--time"]);
-  app.option("--iterations", between(options.iterations, 1, 1000), "with --time: timed updates of each way");
+  app.option("--steps", between(options.steps, 1, 1000), "with --time: steps to time, of each way");
   return app.run(argc, argv, [&] {
     check(std::accumulate(options.by_hand.begin(), options.by_hand.end(), std::int64_t{0}) == 8,
           "--by-hand must add up to 8 parameters, found {}", fmt::join(options.by_hand, ","));

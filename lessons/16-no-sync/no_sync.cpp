@@ -31,7 +31,7 @@ struct Options {
   std::int64_t hidden = 128;
   bool time = false;  ///< whether to time an update
   std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 100e6};
-  std::int64_t iterations = 25;
+  std::int64_t timed_steps = 25;
 };
 
 /// The same model on all ranks, and different samples on each.
@@ -104,7 +104,7 @@ Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bo
 
 /// Times an update with and without no_sync over a link that is slowed down; all in one run, in turns.
 void time_updates(const std::shared_ptr<Communicator>& comm, const Options& options) {
-  const auto iterations = static_cast<int>(options.iterations);
+  const auto timed_steps = static_cast<int>(options.timed_steps);
   Example alone(*comm, options);
   const auto linked = connect_ranks(options.slow_link);
   Example example(*linked, options);
@@ -123,13 +123,13 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
     for (std::int64_t i = 0; i < options.steps; ++i) alone.backward(i, 1);
   };
   const auto one_alone = [&] { linked->all_reduce(alone.arena.gradients(), ReduceOp::mean).wait(); };
-  const std::vector<Ratio> ratios =
-      time_in_turns(*linked, {compute, one_alone, [&] { update(true); }, [&] { update(false); }}, iterations);
+  const std::vector<Ratio> ratios = time_in_turns(
+      *linked, {compute, one_alone, [&] { update(true); }, [&] { update(false); }}, timed_steps);
   if (!prints(*comm)) return;
   fmt::print(
       "\nAn update over a link of {}, as a multiple of the time to compute it; median of {} (lowest to "
       "highest)\n",
-      link_text(options.slow_link.value_or(SlowLink())), options.iterations);
+      link_text(options.slow_link.value_or(SlowLink())), options.timed_steps);
   const char* const names[] = {"nothing is reduced", "an all_reduce alone", "with no_sync",
                                "without no_sync"};
   for (std::size_t i = 0; i < ratios.size(); ++i) fmt::print("  {:<19}  {}\n", names[i], text_of(ratios[i]));
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   app.option("--time", options.time, "also time an update, over a slow link");
   app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
       .needs(app["--time"]);
-  app.option("--iterations", between(options.iterations, 1, 1000), "with --time: timed updates of each way");
+  app.option("--steps", between(options.timed_steps, 1, 1000), "with --time: steps to time, of each way");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (has_ranks(*comm, 2, "no_sync")) show(comm, options);

@@ -56,9 +56,11 @@ Result train(const std::shared_ptr<Communicator>& comm, const Options& options, 
   MemoryRecording memory{Device()};
   manual_seed(0);
   const auto model = make_mlp(std::vector<std::int64_t>(static_cast<std::size_t>(options.layers) + 1, width));
-  ParameterArena arena(
-      *model, Device(), DType::f32,
-      {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = options.buckets()});
+  ParameterArena arena(*model, Device(), DType::f32,
+                       {.zero_stage = stage,
+                        .rank = comm->rank(),
+                        .world_size = comm->size(),
+                        .bucket_sizes = options.buckets()});
   AdamW optimizer(arena);
   DataParallel parallel(
       *model, arena, comm,

@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
       "Shuffles of a warp, lane by lane, and a vote.\nExample: warps --shuffle up --shuffle-width 16");
   app.option("--shuffle", named_option_value(options.shuffle, kShuffles), "down, xor, up or all");
   app.option("--shuffle-width", between(options.width, 2, 32), "lanes of a group: 2, 4, 8, 16 or 32");
-  app.option("--of", between(options.of, 1, 32), "the lanes vote on multiples of this");
+  app.option("--multiple-of", between(options.of, 1, 32), "the lanes vote on multiples of this");
   return app.run(argc, argv, [&] {
     check(std::has_single_bit(static_cast<unsigned>(options.width)),
           "--shuffle-width must be a power of two, found {}", options.width);

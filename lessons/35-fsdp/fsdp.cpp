@@ -55,7 +55,7 @@ class Watched : public Linear {
   std::function<void(const char* direction)> tell_;
 };
 
-std::uint64_t calls_of(const CollectiveCounts& counts, Operation operation) {
+std::uint64_t calls_of(const CollectiveCounts& counts, CommOperation operation) {
   return counts[static_cast<std::size_t>(operation)].calls;
 }
 
@@ -85,7 +85,7 @@ Result train(const std::shared_ptr<Communicator>& comm, std::int64_t layers, std
   model.set_recompute(how.segment);
   const BucketSizes sizes = {4 * width * width, 4 * width * width};  // a layer's weights each
   const ArenaSharding sharding = {
-      .stage = how.stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = sizes};
+      .zero_stage = how.stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = sizes};
   ParameterArena arena(model, Device(), DType::f32, sharding);
   AdamW optimizer(arena);
   DataParallel parallel(model, arena, comm);
@@ -127,7 +127,7 @@ void show_turns(const std::shared_ptr<Communicator>& comm, std::int64_t width) {
     fmt::print("                       gathers so far  KiB of parameters  layers beside the shard\n");
   }
   train(comm, kWatchedLayers, width, {3, 1, 0}, [&](const char* direction, std::int64_t layer) {
-    const std::uint64_t gathers = calls_of(comm->collectives(), Operation::all_gather);
+    const std::uint64_t gathers = calls_of(comm->collectives(), CommOperation::all_gather);
     if (before == 0) before = gathers - 2;  // the first layer's and its neighbour's
     const std::size_t live = live_parameters() - outside;
     const auto whole = static_cast<double>(live - shard) / static_cast<double>(layer_bytes);
@@ -155,8 +155,8 @@ void show_costs(const std::shared_ptr<Communicator>& comm, const Options& option
     fmt::print("{:>5}  {:>13}  {:>9}  {:>10}  {:>9}  {:>5}  {:>7}  {:>15}  {:.2f}\n", how.stage,
                how.micro_batches, how.segment, kib(MemoryCategory::parameters),
                kib(MemoryCategory::gradients), kib(MemoryCategory::optimizer_state),
-               calls_of(result.called, Operation::all_gather),
-               calls_of(result.called, Operation::reduce_scatter), result.sent);
+               calls_of(result.called, CommOperation::all_gather),
+               calls_of(result.called, CommOperation::reduce_scatter), result.sent);
   }
   if (prints(*comm)) fmt::print("the third update has the same loss in all rows, within 1e-5 of it\n");
 }

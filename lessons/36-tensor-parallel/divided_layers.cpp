@@ -140,7 +140,7 @@ void show_gpt(const std::shared_ptr<Communicator>& comm, const Options& options)
   row("loss", fmt::format("{:.4f}", one.loss), fmt::format("{:.4f}", part.loss));
   fmt::print("the gradients of norms and positions, which every rank has, are those of one rank\n\n");
   fmt::print("calls                forward  bytes of each  backward  bytes of each\n");
-  for (const Operation operation : {Operation::all_reduce, Operation::all_gather}) {
+  for (const CommOperation operation : {CommOperation::all_reduce, CommOperation::all_gather}) {
     const auto cells = [&](const CollectiveCounts& counts) {
       const CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
       return fmt::format("{:>7}  {:>13}", count.calls, count.calls == 0 ? 0 : count.bytes / count.calls);

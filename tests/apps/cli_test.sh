@@ -161,7 +161,7 @@ refuse "--micro-batch has no effect with --eval-only" mnist --eval-only --load x
 for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
   read -ra arguments <<<"$flag"
   refuse "cannot be used with" mnist --print-schedule "${arguments[@]}"
-  refuse "cannot be used with" mnist --show-launch "${arguments[@]}"
+  refuse "cannot be used with" mnist --show-launcher "${arguments[@]}"
 done
 refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
 
@@ -186,6 +186,9 @@ ln -s my.json link.json
 refuse "the data and --timeline both name 'my.json'" regression --data my.json --timeline my.json
 refuse "the data and --timeline both name './my.json'" regression --data my.json --timeline ./my.json
 refuse "the data and --timeline both name 'link.json'" regression --data my.json --timeline link.json
+ln -s later.json dangling.json
+refuse "--timeline and --report both name 'later.json'" mnist --max-steps 2 --timeline later.json --report dangling.json
+rm dangling.json
 refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
 for each in "--save step-000000000003.safetensors" "--report step-000000000003.json" "--metrics lock"; do
   flag=${each% *} file=kept/${each#* }
@@ -692,6 +695,8 @@ refuse "--estimate cannot be used with --device" plan fit --batch-size 8 --memor
 refuse "--state and --sample: expected --memory too" plan fit --batch-size 8 --state 1GB --sample 1MB
 refuse "--estimate: expected --memory too" plan fit --batch-size 8 --mlp 784,10 --estimate
 refuse "--memory must be from 1 byte" plan fit --batch-size 8 --memory 0GB --state 1GB --sample 1MB
+refuse "--memory must be from 1 byte" plan fit --batch-size 8 --memory 0GB --mlp 784,10
+refuse "--state must be from 1 byte" plan fit --batch-size 8 --memory 1GB --state 0GB --sample 1MB
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
 refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
@@ -955,11 +960,28 @@ if [ -w /dev/full ]; then
   expect "one warning" [ "$(grep -c "^warning: --metrics: /dev/full cannot be written: No space left on device" "$work/err")" -eq 1 ]
   expect "and its weights" [ -s kept.safetensors ]
   rm kept.safetensors
+  # What is printed is lost, nothing that is written to a file: more than the buffer of standard output holds.
+  "$bin/mnist" --hidden 8 --max-steps 2 --profile --print-tape --memory-report --save kept.safetensors \
+    --report kept.html --timeline kept.json >/dev/full 2>"$work/err"
+  expect "a run whose output is lost ends with 1" [ $? -eq 1 ]
+  expect "one error" [ "$(cat "$work/err")" = "error: standard output cannot be written" ]
+  for file in kept.safetensors kept.html kept.json; do expect "its $file" [ -s $file ]; done
+  rm -f kept.safetensors kept.html kept.json
 fi
+# A reader of the metrics that ends costs only the metrics.
+mkfifo metrics.fifo
+head -n 2 metrics.fifo >/dev/null &
+"$bin/mnist" --max-steps 400 --hidden 8 --metrics metrics.fifo --save kept.safetensors --quiet 2>"$work/err"
+expect "a run whose metrics nobody reads ends with 0" [ $? -eq 0 ]
+expect "one warning" grep -q "^warning: --metrics: metrics.fifo cannot be written: Broken pipe" "$work/err"
+expect "and its weights" [ -s kept.safetensors ]
+wait
+rm metrics.fifo kept.safetensors
 
 # A schedule that depends on the length: the error for a longer run names the flag, which allows it.
 accept mnist --max-steps 3 --hidden 8 --checkpoint run
 refuse "with --change-length it continues" mnist --max-steps 6 --hidden 8 --checkpoint run --resume
+refuse "--hidden was 8, found 9" mnist --max-steps 6 --hidden 9 --checkpoint run --resume
 accept mnist --max-steps 6 --hidden 8 --checkpoint run --resume --change-length
 rm -r run
 
@@ -1213,6 +1235,12 @@ more_rows 13744
 refuse "padded: the tokenizer (GPT-2's, as there is no tokenizer.txt) has 50257 tokens, the model has 64001, expected at most 1000 more" \
   gpt generate --model padded
 rm -r longer from saved padded mark.txt
+if [ -w /dev/full ]; then
+  "$bin/gpt" train "${few[@]}" --max-steps 4 --sample-tokens 3000 --sample-every 2 --save kept.safetensors >/dev/full 2>"$work/err"
+  expect "gpt train: its texts are lost, which is an error" [ "$(cat "$work/err")" = "error: standard output cannot be written" ]
+  expect "gpt train: and not its weights" [ -s kept.safetensors ]
+  rm -f kept.safetensors
+fi
 refuse "no parameter matches 'h.*.atn.*': near are h.0.attn" gpt train "${small[@]}" --freeze "h.*.atn.*"
 refuse "no linear layer matches 'h.*.atn'" gpt train "${small[@]}" --lora-rank 2 --lora-targets "h.*.atn"
 rm -rf gpt_run lora adapted gpt.json
@@ -1225,6 +1253,8 @@ refuse "short.txt" gpt train "${small[@]}" --text short.txt --save-model nowhere
 refuse "latin.txt: text: is not UTF-8" gpt train "${small[@]}" --text latin.txt
 refuse "nothing.txt" gpt train --text nothing.txt
 refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
+refuse "heads have 256 elements, expected at most 128" gpt train --heads 16 --width 4096
+expect "gpt train: refused before the header" [ ! -s "$work/out" ]
 refuse "nowhere/config.json" gpt train --model nowhere
 refuse "'--save-model' is not a command: expected train, generate, evaluate or tokenize" gpt --save-model lost --layers 1 train
 refuse "'foo' is not a command" gpt foo train
@@ -1234,12 +1264,15 @@ expect "gpt train --help: what an epoch is" [ "$(grep -c 'passes over the' "$wor
 # A full disk, simulated by a limit that the weights exceed, leaves the model as it was.
 before=$(cksum model/*)
 (ulimit -f 8 && "$bin/gpt" train "${small[@]}" --sample-tokens 0 --tokenizer bytes --save-model model >"$work/out" 2>"$work/err")
-expect "gpt train: a model that cannot be written" grep -q '^error: model/model.safetensors: cannot write: File too large' "$work/err"
+expect "gpt train: a model that cannot be written" grep -q '^error: --save-model: model/model.safetensors: cannot write: File too large' "$work/err"
 expect "gpt train: the existing model" [ "$before" = "$(cksum model/*)" ]
 refuse "more than the context of 16" gpt generate --model model --prompt "a prompt of many characters"
 printf 'ROMEO:\n\nThe king\n' >gap.txt
 refuse "gap.txt: line 2 is empty, expected a prompt in each line" gpt generate --model model --prompts gap.txt
 refuse "more than the context of 16" gpt generate --model model --prompt a --prompt "a prompt of many characters"
+printf 'a\na prompt of many characters\n' >long.txt
+refuse "long.txt: line 2: generate: the prompt has" gpt generate --model model --prompts long.txt
+rm long.txt
 refuse "--top-p: expected a number from 1e-09 to 1, found '0'" gpt generate --model model --top-p 0
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"

@@ -213,6 +213,8 @@ TEST_CASE("count_correct counts rows whose first largest logit is at the target"
   CHECK(count_correct(x, tensor_of({2, 0, 1, 2, 1}, {5}, DType::i64)).item() == 3);
   CHECK(count_correct(x, tensor_of({2, 1, -100, 1, 0}, {5}, DType::i64)).item() == 2);
   CHECK(count_correct(zeros({0, 3}), tensor_of({}, {0}, DType::i64)).item() == 0);
+  CHECK_THROWS_WITH(count_correct(zeros({2, 3}), zeros({3}, DType::i64)),
+                    ContainsSubstring("count_correct: logits f32[2, 3] on cpu do not fit targets i64[3]"));
 }
 
 TEST_CASE("cross_entropy_and_correct is cross_entropy and count_correct", "[ops]") {
@@ -359,6 +361,14 @@ TEST_CASE("arange, full, zeros and ones", "[ops]") {
   CHECK(zeros({3}, DType::i32).to_doubles() == std::vector<double>(3, 0.0));
   CHECK(ones({3}, DType::u8).to_doubles() == std::vector<double>(3, 1.0));
   CHECK(ones({}).item() == 1);
+  CHECK(full({1}, 255, DType::u8).item() == 255);
+  CHECK(full({1}, -2147483648.0, DType::i32).item() == -2147483648.0);
+  CHECK_THROWS_WITH(full({1}, 256, DType::u8), "full: expected at least 0 and below 256 for u8, found 256");
+  CHECK_THROWS_WITH(full({1}, NAN, DType::i32), ContainsSubstring("for i32, found nan"));
+  CHECK_THROWS_WITH(full({1}, 1e19, DType::i64), ContainsSubstring("for i64, found 1e+19"));
+  CHECK(arange(0, 256, 1, DType::u8).elements() == 256);
+  CHECK_THROWS_WITH(arange(0, 257, 1, DType::u8), ContainsSubstring("arange: expected at least 0"));
+  CHECK_THROWS_WITH(arange(-1, 5, 1, DType::u8), ContainsSubstring("for u8, found -1"));
 }
 
 GPU_TEST_CASE("a gradient goes back to the device that its tensor came from", "[ops]") {

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/graph.h"
 
 #include "autograd/tape.h"

@@ -21,7 +21,7 @@ struct TwoChunks : Module {
   }
   Tensor forward(const Tensor& x) override { return (*second)((*first)(x)); }
 
-  std::vector<Module*> units() override { return {first.get(), second.get()}; }
+  std::vector<Module*> fsdp_units() override { return {first.get(), second.get()}; }
 
   std::shared_ptr<Linear> first = std::make_shared<Linear>(8, 8), second = std::make_shared<Linear>(8, 8);
   Stages stages{{.stage = 0, .stages = 1, .chunks = 2}};
@@ -35,7 +35,7 @@ TEST_CASE("chunks: one whose last backward was inside no_sync is reduced when th
   for (const bool overlap : {true, false}) {
     INFO("overlap " << overlap);
     TwoChunks model;
-    ParameterArena arena(model, comm->device(), DType::f32, ArenaSharding{.stages = &model.stages});
+    ParameterArena arena(model, comm->device(), DType::f32, ArenaSharding{.zero_stages = &model.stages});
     DataParallel parallel(
         model, arena, comm,
         {.bucket_sizes = {1024, 1024}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
@@ -67,10 +67,11 @@ TEST_CASE("chunks: under ZeRO 3 the forward of a chunk gathers none of another",
   TwoChunks model;
   ParameterArena arena(
       model, comm->device(), DType::f32,
-      ArenaSharding{.stage = 3, .rank = comm->rank(), .world_size = comm->size(), .stages = &model.stages});
+      ArenaSharding{
+          .zero_stage = 3, .rank = comm->rank(), .world_size = comm->size(), .stages = &model.stages});
   DataParallel parallel(model, arena, comm);
   const auto gathers = [&] {
-    return comm->collectives()[static_cast<std::size_t>(Operation::all_gather)].calls;
+    return comm->collectives()[static_cast<std::size_t>(CommOperation::all_gather)].calls;
   };
   const Tensor x = full({3, 8}, 1.0, DType::f32, comm->device());
   for (Linear* const layer : {model.first.get(), model.second.get()}) {

@@ -55,10 +55,10 @@ expect "the picture ends" grep -q '</svg>' ring.svg
 
 # ---- launching ----------------------------------------------------------------------------------------------
 
-ranks 3 --show-launch
+ranks 3 --show-launcher
 expect "three ranks report" [ "$(grep -c 'launcher  Open MPI' out)" -eq 3 ]
 expect "and their numbers" grep -q 'rank      2 of 3, local rank 2' out
-run 0 "$collectives" --show-launch
+run 0 "$collectives" --show-launcher
 expect "no launcher" grep -q 'launcher  none' out
 
 run 1 env RANK=0 "$collectives"
@@ -72,7 +72,7 @@ run 1 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RA
 expect "Open MPI's variables without mpirun" grep -q 'error: MPI says rank 0 of 1, but Open MPI says rank 1 of 2' err
 run 1 "$collectives" --device cpu --trace-ring
 expect "a ring of one" grep -q 'error: --trace-ring: found 1 rank, expected 2 to 24' err
-for flag in --trace-ring --show-launch; do
+for flag in --trace-ring --show-launcher; do
   run 2 "$collectives" $flag --json results.json
   expect "$flag has no times" grep -q "error: $flag cannot be used with --json" err
 done

@@ -517,7 +517,7 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
     TwoBranches model;
     ParameterArena arena(
         model, comm->device(), DType::f32,
-        {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+        {.zero_stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
     SGD optimizer(arena, {.learning_rate = 1});
     CHECK(error_of([&] { DataParallel(model, arena, nullptr); }) ==
           "data parallel: the communicator is null");
@@ -549,7 +549,7 @@ TEST_CASE("data parallel: a parameter that was replaced is an error, after which
       TwoBranches model;
       ParameterArena arena(
           model, comm->device(), DType::f32,
-          {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+          {.zero_stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
       SGD optimizer(arena, {.learning_rate = 1});
       DataParallel parallel(model, arena, comm);
       model.parameter("first.bias") = Tensor();
@@ -569,7 +569,7 @@ TEST_CASE("data parallel: a second one of a 16-bit arena begins with what the fi
     TwoBranches model;
     ParameterArena arena(
         model, comm->device(), DType::bf16,
-        {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+        {.zero_stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
     SGD optimizer(arena, {.learning_rate = 1});
     std::vector<double> expected;
     {

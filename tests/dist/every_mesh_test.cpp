@@ -124,7 +124,7 @@ class Divided {
     if (dtype == DType::f64) convert(*model_, dtype, world->device());
     if (dtype == DType::f32) {
       arena_.emplace(*model_, world->device(), dtype,
-                     ArenaSharding{.stage = way.zero,
+                     ArenaSharding{.zero_stage = way.zero,
                                    .rank = mesh_.data_and_context()->rank(),
                                    .world_size = mesh_.data_and_context()->size(),
                                    .bucket_sizes = kBuckets,

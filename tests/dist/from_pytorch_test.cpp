@@ -56,7 +56,7 @@ TEST_CASE("docs/from-pytorch.md: parallelize_module together with fully_shard", 
   const std::shared_ptr<Communicator> data = mesh.data_and_context();
   const TensorParallelFactory layers(tensor);
   DividedModel model(layers);
-  const ArenaSharding sharding{.stage = 3, .rank = data->rank(), .world_size = data->size()};
+  const ArenaSharding sharding{.zero_stage = 3, .rank = data->rank(), .world_size = data->size()};
   ParameterArena arena(model, world->device(), DType::f32, sharding);
   arena.set_division(division_over(tensor));  // for norms: what all ranks have counts once
   SGD optimizer(arena, {.learning_rate = 0.1});

@@ -96,7 +96,7 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
                    .chunks = way.chunks,
                    .in_flight = in_flight,
                    .micro_batches = way.micro_batches},
-          .sharding = {.stage = mesh.data_and_context()->size() > 1 ? way.zero : 0,
+          .sharding = {.zero_stage = mesh.data_and_context()->size() > 1 ? way.zero : 0,
                        .rank = mesh.data_and_context()->rank(),
                        .world_size = mesh.data_and_context()->size(),
                        .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000},
@@ -313,14 +313,14 @@ static std::string text_of(const CollectiveCounts& counts) {
   std::string text;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i].calls == 0) continue;
-    text += fmt::format("{}: {} calls, {} bytes; ", name_of(static_cast<Operation>(i)), counts[i].calls,
+    text += fmt::format("{}: {} calls, {} bytes; ", name_of(static_cast<CommOperation>(i)), counts[i].calls,
                         counts[i].bytes);
   }
   return text;
 }
 
 static void check_memory_between_updates(const PartTrainer& trainer, const GptMemoryProblem& problem) {
-  const int stage = problem.sharding.stage;
+  const int stage = problem.sharding.zero_stage;
   const ArenaLayout layout =
       gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
   const BytesByCategory expected =
@@ -368,7 +368,7 @@ static std::size_t highest_of(const PartTrainer& trainer, const MemoryRecording&
 /// Checks the peak of all but gradients. In ZeRO 2 that is as in ZeRO 1.
 static void check_all_but_gradients(const PartTrainer& trainer, const MemoryRecording& recording,
                                     GptMemoryProblem problem) {
-  problem.sharding.stage = std::min(problem.sharding.stage, 1);
+  problem.sharding.zero_stage = std::min(problem.sharding.zero_stage, 1);
   const auto rest = [](const BytesByCategory& bytes) {
     return bytes.total() - bytes[workspace] - bytes[gradients];
   };
@@ -428,14 +428,15 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT agree with the co
     };
     // If buffers are allocated and freed, memory in total may peak at another moment than activations. And
     // the chunks of three blocks in four parts differ in size, where the formula assumes equal chunks.
-    const bool has_buffers = problem.sharding.stage >= 2;
+    const bool has_buffers = problem.sharding.zero_stage >= 2;
     if (!has_buffers && way.chunks == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
-    if (problem.sharding.stage <= 2 && way.chunks == 1) check_all_but_gradients(trainer, recording, problem);
-    if (problem.sharding.stage == 2) check_gradients_of_zero2(trainer, recording, problem);
+    if (problem.sharding.zero_stage <= 2 && way.chunks == 1)
+      check_all_but_gradients(trainer, recording, problem);
+    if (problem.sharding.zero_stage == 2) check_gradients_of_zero2(trainer, recording, problem);
     const BytesByCategory highest = trainer.less_before(highest_without_workspace(recording));
     const double found = static_cast<double>(highest.total() - highest[workspace]);
     const double total = static_cast<double>(expected.total());
-    const bool has_exact_buffers = problem.sharding.stage != 2 && way.chunks == 1;
+    const bool has_exact_buffers = problem.sharding.zero_stage != 2 && way.chunks == 1;
     CHECK(found < 1.05 * total);
     CHECK(found >
           (has_exact_buffers ? 0.95 : 0.8) * total);  // the estimate has ZeRO 2's largest number of buckets
@@ -545,7 +546,7 @@ TEST_CASE("planner: memory and messages of a stage of a GPT agree with the count
       CHECK(passing(peak) == Approx(passing(expected)).epsilon(chunks == 1 ? 0.001 : 0.1));
       const planner::ParallelTraffic formula =
           planner::update_traffic({.gpt = problem, .micro_batches = micro_batches, .compress = {}});
-      for (const Operation operation : {Operation::exchange, Operation::all_reduce}) {
+      for (const CommOperation operation : {CommOperation::exchange, CommOperation::all_reduce}) {
         const auto i = static_cast<std::size_t>(operation);
         CollectiveCount counted{};
         for (const MeshTraffic::Group& each : traffic.groups()) {

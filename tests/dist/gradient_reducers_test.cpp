@@ -9,7 +9,7 @@ using namespace ringtape::test;
 
 namespace {
 
-CollectiveCount count_of(const Communicator& comm, Operation operation) {
+CollectiveCount count_of(const Communicator& comm, CommOperation operation) {
   return comm.collectives()[static_cast<std::size_t>(operation)];
 }
 
@@ -38,8 +38,8 @@ TEST_CASE("gradient reducers: the collectives of one window of two micro-batches
     const auto bytes = static_cast<std::uint64_t>(arena.size()) * sizeof(float);
     REQUIRE(buckets > 1);
 
-    const CollectiveCount reduces = count_of(*comm, Operation::all_reduce);
-    const CollectiveCount scatters = count_of(*comm, Operation::reduce_scatter);
+    const CollectiveCount reduces = count_of(*comm, CommOperation::all_reduce);
+    const CollectiveCount scatters = count_of(*comm, CommOperation::reduce_scatter);
     for (std::size_t i = 0; i < own.size(); ++i) {
       const auto no_sync = parallel.no_sync(i + 1 < own.size());
       const TapeScope scope;
@@ -59,9 +59,9 @@ TEST_CASE("gradient reducers: the collectives of one window of two micro-batches
     const Calls expected = stage == 0   ? Calls{buckets + last, 0, 0}
                            : stage == 1 ? Calls{last, buckets, bytes}
                                         : Calls{2 + 1 + last, 2 * buckets, 2 * bytes};
-    CHECK(count_of(*comm, Operation::all_reduce).calls - reduces.calls == expected.all_reduces);
-    CHECK(count_of(*comm, Operation::reduce_scatter).calls - scatters.calls == expected.reduce_scatters);
-    CHECK(count_of(*comm, Operation::reduce_scatter).bytes - scatters.bytes ==
+    CHECK(count_of(*comm, CommOperation::all_reduce).calls - reduces.calls == expected.all_reduces);
+    CHECK(count_of(*comm, CommOperation::reduce_scatter).calls - scatters.calls == expected.reduce_scatters);
+    CHECK(count_of(*comm, CommOperation::reduce_scatter).bytes - scatters.bytes ==
           expected.reduce_scattered_bytes);
 
     // With equal bucket sizes the same numbers are added, whenever the buckets are launched.

@@ -26,8 +26,8 @@ class LateState : public Work::State {
   /// An all-reduce may have been called for the other ranks alone, and a gather of values that have changed
   /// since is not used.
   ~LateState() override {
-    if (has_waited_ || call_.operation == Operation::all_reduce || std::uncaught_exceptions() > 0) return;
-    if (call_.operation == Operation::all_gather) {
+    if (has_waited_ || call_.operation == CommOperation::all_reduce || std::uncaught_exceptions() > 0) return;
+    if (call_.operation == CommOperation::all_gather) {
       ++dropped_gathers;
       return;
     }

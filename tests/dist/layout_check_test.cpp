@@ -227,7 +227,7 @@ TEST_CASE("layouts: under ZeRO 3 the slices of undivided parameters are compared
   std::vector<std::vector<double>> values;
   for (const auto& [name, parameter] : model.named_parameters()) values.push_back(parameter->to_doubles());
   ParameterArena arena(model, comm->device(), DType::f32,
-                       {.stage = 3, .rank = data.rank(), .world_size = data.size(), .bucket_sizes = {}});
+                       {.zero_stage = 3, .rank = data.rank(), .world_size = data.size(), .bucket_sizes = {}});
   const DataParallel parallel(model, arena, mesh.along(MeshDimension::data));
   const auto error = [&] {
     return error_of([&] { verify_replicas(model, mesh, "after step 3", nullptr, &arena); });

@@ -106,7 +106,7 @@ TEST_CASE("optimizer state: step counts have one order in files, in each ZeRO st
   GPT whole(shape), sharded(shape);
   const ParameterArena by_registration(whole, comm->device());
   ParameterArena by_units(sharded, comm->device(), DType::f32,
-                          {.stage = 3, .rank = comm->rank(), .world_size = comm->size()});
+                          {.zero_stage = 3, .rank = comm->rank(), .world_size = comm->size()});
   const AdamW optimizer(by_units);
   const std::vector<NamedTensor> states = optimizer.state();
   const auto steps =

@@ -103,7 +103,7 @@ class Grid {
     model = std::make_shared<GPT>(shape, layers);
     model->set_recompute(how.recompute);
     arena.emplace(*model, world->device(), how.dtype,
-                  ArenaSharding{.stage = comm()->size() > 1 ? how.zero : 0,
+                  ArenaSharding{.zero_stage = comm()->size() > 1 ? how.zero : 0,
                                 .rank = comm()->rank(),
                                 .world_size = comm()->size(),
                                 .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000},

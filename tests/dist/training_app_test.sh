@@ -265,7 +265,7 @@ differ "a model saved by one rank" "$gpt_run" "$gpt_run --save-model other" "--s
 differ "other samples" "$gpt_run --sample-every 1" "$gpt_run --sample-every 2" "--sample-every 1" "--sample-every 2"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
 expect "an error of rank 1 alone is printed" grep -q '^error: --max-steps' err
-timeout 60 "$bin/mnist" --show-launch >out 2>err
-expect "--show-launch" grep -q 'none' out
+timeout 60 "$bin/mnist" --show-launcher >out 2>err
+expect "--show-launcher" grep -q 'none' out
 
 summary

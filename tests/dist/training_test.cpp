@@ -118,7 +118,7 @@ Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = m
   manual_seed(1);
   const auto model = make(layers);
   ParameterArena arena(*model, comm->device(), DType::f32,
-                       {.stage = zero,
+                       {.zero_stage = zero,
                         .rank = comm->rank(),
                         .world_size = comm->size(),
                         .bucket_sizes = {},
@@ -288,7 +288,7 @@ TEST_CASE("training: every rank begins with rank 0's loss scale, in each ZeRO st
       const auto model = make_mlp({4, 8, kClasses});
       ParameterArena arena(
           *model, comm->device(), DType::f16,
-          {.stage = zero, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+          {.zero_stage = zero, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
       SGD optimizer(arena, {.learning_rate = 0.1});
       LossScaler scaler(arena, {.initial_scale = std::ldexp(1.0, 10 + comm->rank())});
       const Mesh mesh(comm, {.data = comm->size()});
@@ -366,7 +366,7 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
   options.observation.quiet = true;
   Trainer trainer(task, options);
   const auto barriers = [&] {
-    return trainer.comm().collectives()[static_cast<std::size_t>(Operation::barrier)].calls;
+    return trainer.comm().collectives()[static_cast<std::size_t>(CommOperation::barrier)].calls;
   };
   CHECK(barriers() == 0);
   trainer.train();

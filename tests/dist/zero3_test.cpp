@@ -72,7 +72,7 @@ class GptTrainer {
         comm(std::move(communicator)),
         model((manual_seed(5 + static_cast<std::uint64_t>(comm->rank())), gpt_options(how.tied))),
         arena(model, comm->device(), how.dtype,
-              {.stage = how.stage,
+              {.zero_stage = how.stage,
                .rank = comm->rank(),
                .world_size = comm->size(),
                .bucket_sizes = {},
@@ -170,7 +170,7 @@ std::size_t live_parameters(Device device) {
 }
 
 std::uint64_t gathers_of(const Communicator& comm) {
-  return comm.collectives()[static_cast<std::size_t>(Operation::all_gather)].calls;
+  return comm.collectives()[static_cast<std::size_t>(CommOperation::all_gather)].calls;
 }
 
 }  // namespace

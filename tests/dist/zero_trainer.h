@@ -46,7 +46,7 @@ class ZeroTrainer {
         comm(std::move(communicator)),
         model((manual_seed(1), make_mlp(sizes()))),
         arena(*model, comm->device(), how.dtype,
-              {.stage = how.stage,
+              {.zero_stage = how.stage,
                .rank = comm->rank(),
                .world_size = comm->size(),
                .bucket_sizes = how.bucket_sizes}),
@@ -138,7 +138,7 @@ class ZeroTrainer {
 
 /// This rank's shard of an arena in buckets of `bucket_bytes`.
 inline ArenaSharding sharding_of(const Communicator& comm, int stage, std::int64_t bucket_bytes) {
-  return {.stage = stage,
+  return {.zero_stage = stage,
           .rank = comm.rank(),
           .world_size = comm.size(),
           .bucket_sizes = {bucket_bytes, bucket_bytes}};

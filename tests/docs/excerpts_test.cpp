@@ -143,7 +143,7 @@ TEST_CASE("docs/distributed.md: a sharded arena", "[docs]") {
   const std::vector<float> expected = body_after_step<AdamW>(AdamWOptions{});
   manual_seed(2);
   Classifier model;
-  const ArenaSharding sharding{.stage = 2, .rank = comm->rank(), .world_size = comm->size()};
+  const ArenaSharding sharding{.zero_stage = 2, .rank = comm->rank(), .world_size = comm->size()};
   ParameterArena arena(model, comm->device(), DType::f32, sharding);
   AdamW optimizer(arena);  // state of the shard only
   DataParallel parallel(model, arena, comm);

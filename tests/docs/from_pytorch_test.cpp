@@ -1,5 +1,6 @@
 // Runs the code of docs/from-pytorch.md (tests/docs/excerpts_test.py) on one rank; the code that divides a
 // model is in tests/dist/from_pytorch_test.cpp.
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -64,7 +65,7 @@ class Model : public Module {
     for (const auto& block : blocks_) y = (*block)(y);
     return (*head_)(y);
   }
-  std::vector<Module*> units() override { return {blocks_[0].get(), blocks_[1].get()}; }
+  std::vector<Module*> fsdp_units() override { return {blocks_[0].get(), blocks_[1].get()}; }
 
  private:
   std::vector<std::shared_ptr<Block>> blocks_;
@@ -201,7 +202,7 @@ TEST_CASE("docs/from-pytorch.md: fully_shard", "[docs]") {
   manual_seed(4);
   Model model;
 
-  const ArenaSharding sharding{.stage = 3, .rank = comm->rank(), .world_size = comm->size()};
+  const ArenaSharding sharding{.zero_stage = 3, .rank = comm->rank(), .world_size = comm->size()};
   ParameterArena arena(model, comm->device(), DType::bf16, sharding);
   AdamW optimizer(arena);
   DataParallel parallel(model, arena, comm);
@@ -292,7 +293,18 @@ TEST_CASE("docs/from-pytorch.md: all of it, by the trainer", "[docs]") {
   options.distribution.zero = 3;
   options.checkpoint = {.folder = checkpoints, .every = 2, .resume = true};
   options.observation.quiet = true;
-  Trainer(task, options).train();
+  Trainer trainer(task, options);
+  std::vector<double> rates, losses;
+  trainer.before_step([&](const Trainer::Step& step) { rates.push_back(step.learning_rate); });
+  trainer.after_step([&](const Trainer::Step& step) { losses.push_back(step.loss.item()); });
+  trainer.train();
+
+  // A step of warm-up, halfway to the rate, then three steps along half a cosine.
+  const std::vector<double> fractions = {0.5, 1, 0.75, 0.25};
+  REQUIRE(rates.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(rates[i] == Approx(3e-4 * fractions[i]));
+  REQUIRE(losses.size() == 4);
+  for (const double loss : losses) CHECK(loss == Approx(std::log(5)).epsilon(0.5));  // five classes
 
   // Two epochs of two batches of 6. The first run has written the checkpoint of its last step, so another
   // resumes there.

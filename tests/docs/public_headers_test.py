@@ -18,7 +18,7 @@ INTERNAL = {
     "autograd": "arguments attention_heads invalid_index low_precision operation_scope tape_graph",
     "core": "capture ceil_div cuda_check divisors half numbers philox quote target",
     "data": "context_dataset gzip mnist_embedded",
-    "dist": "bucket_buffers bucket_reducer gather_text layout_check mesh_traffic model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
+    "dist": "bucket_buffers bucket_reducer element_address gather_text layout_check mesh_traffic model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state parameter_name port self_communicator shard_exchange share_cores short_slices stage_parts traffic unit_values "
             "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer zero3_reducer",
     "io": "checksum embed json mapped_file parse",

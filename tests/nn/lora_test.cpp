@@ -150,7 +150,7 @@ TEST_CASE("a step with LoRA alone has gradients, optimizer state and buckets for
   constexpr std::int64_t kFactors = 2 * (2 * (16 + 16) + 2 * (64 + 16) + (16 + 48));
   const auto sharded = tiny();
   add_lora(*sharded, {.rank = 2, .targets = {"h.*.c_proj", "h.0.attn.c_attn"}});
-  const ParameterArena of_two(*sharded, Device{}, DType::f32, {.stage = 2, .rank = 0, .world_size = 2});
+  const ParameterArena of_two(*sharded, Device{}, DType::f32, {.zero_stage = 2, .rank = 0, .world_size = 2});
   std::size_t entries = 0;
   for (const GradientBucket& bucket : of_two.buckets()) entries += bucket.entries;
   CHECK(entries == 10);

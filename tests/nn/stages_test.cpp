@@ -85,7 +85,7 @@ TEST_CASE("stages: no bucket has parameters of two chunks, and tied weights are 
       GPT model(shape, layers);
       const ParameterArena arena(
           model, Device{}, DType::f32,
-          {.stage = zero, .rank = 1, .world_size = 3, .bucket_sizes = {}, .stages = &stages});
+          {.zero_stage = zero, .rank = 1, .world_size = 3, .bucket_sizes = {}, .stages = &stages});
       for (const ArenaEntry& entry : arena.entries()) {
         // Two units a part, of the embeddings, six blocks, and the output. The second chunks have the last.
         CHECK(stages.begins() == std::vector<std::size_t>{0, 2, 4, 6, 8});

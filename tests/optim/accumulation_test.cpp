@@ -173,7 +173,7 @@ TEST_CASE("gradients without the scaling are far from those of the batch", "[acc
   CHECK(difference(c.gradients(), expected) == Approx(7).epsilon(1e-5));  // eight times as large
 }
 
-TEST_CASE("recomputation changes no bit of accumulated gradients", "[accumulation][checkpoint]") {
+TEST_CASE("recomputation changes no bit of accumulated gradients", "[accumulation][recompute]") {
   Case c(80);
   for (std::size_t i = 15; i < 35; ++i) c.targets[i] = -100;
   for (const auto& pieces : {cut_into_micro_batches(80, 10), cut_into_micro_batches(80, 33)}) {

@@ -101,7 +101,7 @@ TEST_CASE("a rank whose shard has no parameter counts skipped steps too", "[opti
   const auto ignore = [](const Tensor&) {};
   for (const MakeOptimizer& make : all_optimizers()) {
     Two model;
-    ParameterArena arena(model, Device{}, DType::f32, {.stage = 1, .rank = 7, .world_size = 8});
+    ParameterArena arena(model, Device{}, DType::f32, {.zero_stage = 1, .rank = 7, .world_size = 8});
     arena.set_shard_exchange({.sum = sum, .max = ignore, .all_gather = ignore, .start_all_gather = ignore});
     REQUIRE(arena.tile_count() == 0);
     const auto optimizer = make(arena);

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "autograd/tape.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -66,6 +68,21 @@ TEST_CASE("a step under a loss scale unscales and skips an overflow without clip
   add_gradient(model, {1, 1});  // without a scaler nothing is divided
   optimizer.step();
   CHECK(model.w.to_doubles() == Values{-1.5, -0.5});
+}
+
+TEST_CASE("a scaler is refused while there are gradients that it has not scaled", "[scaler]") {
+  OneParameter model({1});
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model, {1});
+  CHECK(error_of([&] { LossScaler(arena, {}); }) ==
+        "loss scale: w has a gradient already, which is not scaled: expected the scaler before the first "
+        "backward(), or after zero_grad()");
+  optimizer.zero_grad();
+  LossScaler scaler(arena, {});
+  scaler.backward(sum(model.w));
+  optimizer.step();
+  CHECK(model.w.item() == 0);
 }
 
 TEST_CASE("a backward without the scaler, and a step after its end, are refused", "[scaler]") {
@@ -153,11 +170,39 @@ TEST_CASE("an f32 input to a model whose arena computes in 16 bits is refused", 
     CHECK(error_of([&] { (*model)(x); }) ==
           "linear_relu: the input is f32, but the arena of 0.weight computes in bf16: expected "
           "to(input, arena.compute_dtype())");
+    CHECK(error_of([&] { (*model)(to(x, DType::f16)); }).starts_with("linear_relu: the input is f16, but "));
     CHECK((*model)(to(x, arena.compute_dtype())).dtype() == DType::bf16);
     // An operation that belongs to no layer takes a parameter as the f32 tensor that it is.
     CHECK(matmul(x, model->parameter("0.weight"), false, true).dtype() == DType::f32);
   }
   CHECK((*model)(x).to_doubles() == expected);  // without the arena it is an f32 model again
+}
+
+TEST_CASE("a parameter that an arena holds as frozen cannot be trained", "[nn]") {
+  const auto model = make_mlp({2, 3, 1});
+  model->parameter("0.bias").set_requires_grad(false);
+  {
+    const ParameterArena arena(*model, Device{});
+    CHECK(error_of([&] { model->requires_grad(true); }) ==
+          "requires_grad: 0.bias was frozen when its parameter arena was made, which would not train it: "
+          "expected requires_grad(true) before that");
+    model->parameter("0.weight")
+        .set_requires_grad(false)
+        .set_requires_grad(true);  // the arena has its gradient
+  }
+  model->requires_grad(true);
+  const ParameterArena arena(*model, Device{});
+  CHECK(arena.trained_elements() == 3 * 2 + 3 + 3 + 1);
+}
+
+TEST_CASE("errors show NaN without a sign", "[optim]") {
+  OneParameter model({1});
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(error_of([&] { optimizer.set_learning_rate(-nan); }).ends_with("found nan"));
+  CHECK(error_of([&] { optimizer.set_learning_rate(nan); }).ends_with("found nan"));
+  CHECK(error_of([&] { optimizer.set_learning_rate(-1); }).ends_with("found -1"));
 }
 
 TEST_CASE("a module that a model's arena would not contain, or that contains itself, is refused", "[nn]") {

@@ -40,7 +40,7 @@ TEST_CASE("the ZeRO paper's 7.5 billion parameters on 64 GPUs", "[planner]") {
   // Figure 1 of the paper, in GB as it prints them, without buckets.
   const double printed[] = {120, 31.4, 16.6, 1.9};
   for (int stage = 0; stage < 4; ++stage) {
-    const std::vector<MemoryRow> rows = state_memory(model, {.stage = stage, .ranks = 64});
+    const std::vector<MemoryRow> rows = state_memory(model, {.zero_stage = stage, .ranks = 64});
     const double gigabytes = static_cast<double>(sum(rows) - bytes_of(rows, "buckets")) / 1e9;
     CHECK(std::round(gigabytes * 10) / 10 == Approx(printed[stage]));
   }
@@ -55,7 +55,7 @@ TEST_CASE("what each ZeRO stage divides", "[planner]") {
                          .largest_layer = 100};
   const auto rows = [&](int stage) {
     std::vector<std::int64_t> bytes;
-    for (const MemoryRow& row : state_memory(model, {.stage = stage, .ranks = 4, .bucket_bytes = 50})) {
+    for (const MemoryRow& row : state_memory(model, {.zero_stage = stage, .ranks = 4, .bucket_bytes = 50})) {
       bytes.push_back(row.bytes);
     }
     return bytes;
@@ -68,15 +68,15 @@ TEST_CASE("what each ZeRO stage divides", "[planner]") {
   // In f32 there is no copy, and only stage 3 divides the parameters.
   ModelState in_f32 = model;
   in_f32.compute_bytes = 4;
-  CHECK(bytes_of(state_memory(in_f32, {.stage = 2, .ranks = 4}), "parameters") == 4004);
-  CHECK(bytes_of(state_memory(in_f32, {.stage = 3, .ranks = 4}), "parameters") == 1001);
+  CHECK(bytes_of(state_memory(in_f32, {.zero_stage = 2, .ranks = 4}), "parameters") == 4004);
+  CHECK(bytes_of(state_memory(in_f32, {.zero_stage = 3, .ranks = 4}), "parameters") == 1001);
   // Inference has no gradients, but gathers layers.
   ModelState inference = model;
   inference.trained = 0;
-  CHECK(bytes_of(state_memory(inference, {.stage = 3, .ranks = 4}), "buckets") == 2 * 100 * 2);
-  CHECK(bytes_of(state_memory(inference, {.stage = 2, .ranks = 4}), "buckets") == 0);
+  CHECK(bytes_of(state_memory(inference, {.zero_stage = 3, .ranks = 4}), "buckets") == 2 * 100 * 2);
+  CHECK(bytes_of(state_memory(inference, {.zero_stage = 2, .ranks = 4}), "buckets") == 0);
   // On one rank a stage changes nothing.
-  CHECK(sum(state_memory(model, {.stage = 3, .ranks = 1})) == sum(state_memory(model, {})));
+  CHECK(sum(state_memory(model, {.zero_stage = 3, .ranks = 1})) == sum(state_memory(model, {})));
 }
 
 TEST_CASE("frozen parameters need no gradient and no state", "[planner]") {
@@ -85,9 +85,9 @@ TEST_CASE("frozen parameters need no gradient and no state", "[planner]") {
   CHECK(sum(state_memory(model, {})) == 1000 * 2 + 10 * (4 + 2 + 8));
   model.frozen_in_f32 = true;
   CHECK(sum(state_memory(model, {})) == 1000 * (2 + 4) + 10 * (2 + 8));
-  CHECK(bytes_of(state_memory(model, {.stage = 1, .ranks = 10}), "parameters in f32") == 990 * 4 + 4);
+  CHECK(bytes_of(state_memory(model, {.zero_stage = 1, .ranks = 10}), "parameters in f32") == 990 * 4 + 4);
   model.trained = 0;
-  CHECK(sum(state_memory(model, {.stage = 3, .ranks = 10})) == 1000 * 4 + 100 * 2);
+  CHECK(sum(state_memory(model, {.zero_stage = 3, .ranks = 10})) == 1000 * 4 + 100 * 2);
 }
 
 TEST_CASE("parameters of published transformers", "[planner]") {
@@ -181,7 +181,7 @@ TEST_CASE("memory plans refuse invalid requests", "[planner]") {
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {1 << 30, 1 << 30}}, {}), ContainsSubstring("too large"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.micro_batch = 0}),
                     ContainsSubstring("found 0"));
-  CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.sharding = {.stage = 4}}),
+  CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.sharding = {.zero_stage = 4}}),
                     ContainsSubstring("found 4"));
   CHECK_THROWS_WITH(plan_memory(MlpRequest{.sizes = {7, 1}}, {.sharding = {.ranks = 0}}),
                     ContainsSubstring("ranks must be from 1"));

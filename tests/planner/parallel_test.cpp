@@ -90,7 +90,7 @@ TEST_CASE("plan parallel: an all-reduce of the gradients, hidden but for the las
   const double elements = static_cast<double>(row(plan, "gradients")) / 4;
   CHECK(plan.step == Approx(3 * 8 * forward_of_sample(request) +
                             collective_time(request.cluster, {.ranks = 8, .bytes = 4 * elements})));
-  CHECK(bytes_sent(Operation::all_reduce, 8, 4 * elements) == Approx(plan.bytes_sent).epsilon(1e-5));
+  CHECK(bytes_sent(CommOperation::all_reduce, 8, 4 * elements) == Approx(plan.bytes_sent).epsilon(1e-5));
 
   // In 16 bits half the bytes are sent, and the step is shorter.
   request.compress = DType::bf16;
@@ -110,7 +110,7 @@ TEST_CASE("plan parallel: context ranks divide the tokens, and their ring adds i
   CHECK(micro_batches == 32);
   // Of 8 blocks 3 shards forward and 7 backward: keys and values of 2 x 512 / 4 tokens of 1024, f32.
   const double shard = 2.0 * 256 * 1024 * 4;
-  const CollectiveCount& exchanges = plan.traffic.context[static_cast<std::size_t>(Operation::exchange)];
+  const CollectiveCount& exchanges = plan.traffic.context[static_cast<std::size_t>(CommOperation::exchange)];
   CHECK(exchanges.calls == static_cast<std::uint64_t>(32 * 8 * 10));
   CHECK(static_cast<double>(exchanges.bytes) == 32 * 8 * 10 * shard);
   // A message takes longer than the attention to a shard, 2 x 2 T (T + 1) C / 16 FLOPs.
@@ -225,12 +225,12 @@ TEST_CASE("plan parallel: gradients of every micro-batch are reduced without no_
           "[planner][parallel]") {
   const ParallelRequest request = request_of(8);
   ParallelWay way{.mesh = {.data = 8}, .micro_batches = 4};
-  const auto bytes = [&](Operation operation, int zero, bool every) {
+  const auto bytes = [&](CommOperation operation, int zero, bool every) {
     way.zero = zero;
     way.every_micro_batch = every;
     return plan_of(request, way).traffic.data[static_cast<std::size_t>(operation)].bytes;
   };
-  using enum Operation;
+  using enum CommOperation;
   const auto flags = bytes(all_reduce, 1, false);  // of parameters, and the loss
   CHECK(bytes(all_reduce, 0, true) - flags == 4 * (bytes(all_reduce, 0, false) - flags));
   CHECK(bytes(reduce_scatter, 1, true) == 4 * bytes(reduce_scatter, 1, false));

@@ -168,7 +168,7 @@ TEST_CASE("profile: FLOPs and bytes of clipping, by element", "[profile]") {
 TEST_CASE("profile: the norm of a sharded arena reads this rank's shard", "[profile]") {
   const int stage = GENERATE(1, 2);
   Linear model(64, 4, false);
-  ParameterArena arena(model, {}, DType::f32, {.stage = stage, .rank = 1, .world_size = 2});
+  ParameterArena arena(model, {}, DType::f32, {.zero_stage = stage, .rank = 1, .world_size = 2});
   const auto alone = [](const Tensor&) {};
   arena.set_shard_exchange({.sum = alone, .max = alone, .all_gather = alone, .start_all_gather = alone});
   SpanRecording recording;

@@ -4,7 +4,7 @@
 #   tests/simt/openmp_start_test.sh PROGRAM PROGRAM_WITH_SHOW_LAUNCH SPIN_COUNT
 set -uo pipefail
 program=$(realpath "$1")
-show_launch=$(realpath "$2")
+show_launcher=$(realpath "$2")
 count=$3
 
 # shellcheck source-path=SCRIPTDIR source=../support/checks.sh
@@ -38,7 +38,7 @@ equal "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$core
 equal "far too many" "$(threads OMP_NUM_THREADS=9999 A=1)" "$cores"
 equal "and one line says so" "$(grep warning err)" \
   "warning: OMP_NUM_THREADS=9999, but this process may use $cores cores: using $cores threads (at most 4 for each core)"
-launch() { env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$@" "$show_launch" --show-launch 2>&1 | grep '^because'; }
+launch() { env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$@" "$show_launcher" --show-launcher 2>&1 | grep '^because'; }
 equal "the last variable is back" "$(launch PMI_RANK=0 PMI_SIZE=1)" "because   PMI_SIZE=1, PMI_RANK=0"
 equal "in another order too" "$(launch PMI_SIZE=1 PMI_RANK=0)" "because   PMI_SIZE=1, PMI_RANK=0"
 

@@ -32,7 +32,7 @@ Json texts_of(const RunReport& report) {
   return list;
 }
 
-Json facts_of(const Facts& facts) {
+Json facts_of(const std::vector<Fact>& facts) {
   Json::Array list;
   for (const auto& [name, value] : facts) list.push_back({{"name", name}, {"value", value}});
   return list;

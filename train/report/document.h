@@ -21,7 +21,7 @@ Json texts_of(const RunReport& report);     ///< [{"step", "title", "text"}]
 Json memory_of(const RunReport& report);    ///< {"step", "legend", "svg", "table"}
 
 /// [{"name", "value"}]
-Json facts_of(const Facts& facts);
+Json facts_of(const std::vector<Fact>& facts);
 /// [{"name", "colour"}]: each name with the number of its colour.
 Json legend_json(const std::vector<std::pair<std::string, int>>& names);
 /// A column of a table. A table is {"columns": [column], "rows": [{"cells": [text]}]}. A row may also have a

@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/tape_graph.h"
+#include "profile/machine.h"
 #include "profile/memory_levels.h"
 #include "profile/profile.h"
 #include "train/report/run_curves.h"
@@ -16,9 +16,6 @@
 
 /// The contents of --report for a training run.
 namespace ringtape::report {
-
-/// Names and values, in display order.
-using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// The spans of one step, by rank. Times go from 0 to `seconds`.
 struct StepTimeline {
@@ -43,9 +40,9 @@ struct RunReport {
   std::string error;     ///< the error that ended the run early; empty without one
   std::string missing;   ///< why parts of the recording are missing; empty if none are
   int world_size = 1;
-  Facts results;   ///< the main results
-  Facts settings;  ///< the task's settings, and the options that have a value
-  Facts machine;
+  std::vector<Fact> results;   ///< the main results, in display order
+  std::vector<Fact> settings;  ///< the task's settings, and the options that have a value
+  std::vector<Fact> machine;   ///< describe_machine()
   RunCurves curves;
   std::vector<StepText> texts;
   std::optional<Profile> profile;

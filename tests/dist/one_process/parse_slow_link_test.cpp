@@ -7,7 +7,7 @@ using namespace ringtape;
 
 namespace {
 
-Call call_of(Operation operation, std::int64_t elements, DType dtype = DType::f32) {
+Call call_of(CommOperation operation, std::int64_t elements, DType dtype = DType::f32) {
   Call call;
   call.operation = operation;
   call.elements = elements;
@@ -23,18 +23,19 @@ double seconds(LinkSchedule::Clock::duration time) {
 
 TEST_CASE("slow link: the bytes that go over it", "[slow_link]") {
   // 300 f32 are 1200 bytes; of four ranks each sends 2 x 3/4 of them round the ring.
-  CHECK(bytes_on_link(call_of(Operation::all_reduce, 300), 4) == 1800);
-  CHECK(bytes_on_link(call_of(Operation::all_reduce, 300), 2) == 1200);
-  CHECK(bytes_on_link(call_of(Operation::all_reduce, 300, DType::bf16), 4) == 900);
-  CHECK(bytes_on_link(call_of(Operation::all_reduce, 300), 1) == 0);
-  for (const Operation operation :
-       {Operation::all_gather, Operation::reduce_scatter, Operation::gather, Operation::scatter}) {
+  CHECK(bytes_on_link(call_of(CommOperation::all_reduce, 300), 4) == 1800);
+  CHECK(bytes_on_link(call_of(CommOperation::all_reduce, 300), 2) == 1200);
+  CHECK(bytes_on_link(call_of(CommOperation::all_reduce, 300, DType::bf16), 4) == 900);
+  CHECK(bytes_on_link(call_of(CommOperation::all_reduce, 300), 1) == 0);
+  for (const CommOperation operation : {CommOperation::all_gather, CommOperation::reduce_scatter,
+                                        CommOperation::gather, CommOperation::scatter}) {
     CHECK(bytes_on_link(call_of(operation, 300), 4) == 900);
   }
-  for (const Operation operation : {Operation::broadcast, Operation::reduce, Operation::exchange}) {
+  for (const CommOperation operation :
+       {CommOperation::broadcast, CommOperation::reduce, CommOperation::exchange}) {
     CHECK(bytes_on_link(call_of(operation, 300), 4) == 1200);
   }
-  CHECK(bytes_on_link(call_of(Operation::barrier, 0), 4) == 0);
+  CHECK(bytes_on_link(call_of(CommOperation::barrier, 0), 4) == 0);
 }
 
 TEST_CASE("slow link: the latency, and the time that the bandwidth makes", "[slow_link]") {
@@ -42,7 +43,7 @@ TEST_CASE("slow link: the latency, and the time that the bandwidth makes", "[slo
   CHECK(link.latency.count() == Approx(100e-6));
   CHECK(link.bytes_per_second == 250e6);
   // 2^20 f32 on 3 ranks: 4/3 of 4194304 bytes at 250 MB/s are 22.3696 ms.
-  const double bytes = bytes_on_link(call_of(Operation::all_reduce, 1 << 20), 3);
+  const double bytes = bytes_on_link(call_of(CommOperation::all_reduce, 1 << 20), 3);
   CHECK(link.transfer_time(bytes).count() == Approx(0.0223696213));
   CHECK(link.transfer_time(0).count() == 0);
   CHECK(SlowLink().transfer_time(bytes).count() == 0);

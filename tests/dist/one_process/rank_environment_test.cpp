@@ -110,7 +110,7 @@ TEST_CASE("launch: variables that are missing or wrong", "[launch]") {
               "MASTER_PORT is '65536', expected a number from 1 to 65535");
 }
 
-TEST_CASE("launch: what --show-launch prints", "[launch]") {
+TEST_CASE("launch: what --show-launcher prints", "[launch]") {
   CHECK(describe(detect_rank_environment(kOpenMpi)) ==
         "launcher  Open MPI\n"
         "rank      3 of 4, local rank 1\n"

@@ -10,7 +10,7 @@ namespace ringtape::test {
 
 TEST_CASE("watchdog: an operation that is held has no deadline until it is restarted", "[dist][watchdog]") {
   Call call;
-  call.operation = Operation::all_reduce;
+  call.operation = CommOperation::all_reduce;
   const Ending late = run_in_child([&] {
     Watchdog watchdog;
     Watchdog::Watch watch = watchdog.begin("rank 0 of 2", call, Seconds(0.2));
