@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/quote.h"
 #include "io/parse.h"
-#include "profile/profile.h"
 #include "train/recorded_steps.h"
 
 namespace ringtape {
@@ -74,14 +73,6 @@ OptionValue step_range_value(std::optional<StepRange>& range) {
           [&range] { return range ? fmt::format("{}:{}", range->first, range->last) : std::string(); }};
 }
 
-OptionValue column_value(std::string& name) {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (const std::string_view each : profile_columns()) names.emplace_back(each, each);
-  OptionValue option = named_option_value(name, names);
-  option.write = [&name] { return name; };
-  return option;
-}
-
 OptionValue option_value(ScheduleKind& kind) {
   return named_option_value<ScheduleKind>(kind, {{"constant", ScheduleKind::constant},
                                                  {"linear", ScheduleKind::linear},
@@ -101,6 +92,10 @@ OptionValue option_value(BatchScaling& rule) {
   return named_option_value<BatchScaling>(
       rule,
       {{"none", BatchScaling::none}, {"linear", BatchScaling::linear}, {"sqrt", BatchScaling::square_root}});
+}
+
+OptionValue option_value(ProfileColumn& column) {
+  return named_option_value(column, profile_columns());
 }
 
 OptionValue warmup_value(std::optional<std::int64_t>& steps) {

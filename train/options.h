@@ -11,6 +11,7 @@
 #include "kernels/gemm.h"
 #include "optim/registry.h"
 #include "optim/schedule.h"
+#include "profile/profile.h"
 
 /// The options of a Trainer. The initial values are the defaults. train/option_list.h has the name, help text
 /// and accepted range of each option.
@@ -126,12 +127,12 @@ struct ObservationOptions {
   std::string timeline;        ///< file for a Perfetto trace of all ranks
   bool profile = false;        ///< print the time of a step by operation
   std::optional<StepRange>
-      profile_steps;          ///< steps of profile, timeline and report; none: 20 from the second on
-  std::string sort = "self";  ///< sort column of the table of profile
-  bool print_tape = false;    ///< print the tape of the first step
-  bool print_graph = false;   ///< print the nodes of the CUDA graph of a step
-  std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
-  std::string save_graph;     ///< .json file for the nodes of the CUDA graph of a step
+      profile_steps;  ///< steps of profile, timeline and report; none: 20 from the second on
+  ProfileColumn sort = ProfileColumn::self;  ///< sort column of the table of profile
+  bool print_tape = false;                   ///< print the tape of the first step
+  bool print_graph = false;                  ///< print the nodes of the CUDA graph of a step
+  std::string save_tape;                     ///< .svg or .dot file for a drawing of the tape
+  std::string save_graph;                    ///< .json file for the nodes of the CUDA graph of a step
   std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
   std::string report;         ///< .html file for a page about the run, or .json file for its data
 };
