@@ -51,13 +51,6 @@ OptionValue gemm_value(std::optional<GemmBackend>& backend) {
       backend, {{"default", std::nullopt}, {"own", GemmBackend::own}, {"vendor", GemmBackend::vendor}});
 }
 
-OptionValue dtype_value(std::optional<DType>& value) {
-  OptionValue option = named_option_value<std::optional<DType>>(
-      value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
-  option.write = [&value] { return value ? std::string(name_of(*value)) : "auto"; };
-  return option;
-}
-
 OptionValue compression_value(std::optional<DType>& dtype) {
   OptionValue option = named_option_value<std::optional<DType>>(
       dtype, {{"none", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});

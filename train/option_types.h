@@ -26,8 +26,6 @@ OptionValue below_one_value(std::optional<double>& value);
 OptionValue optimizer_value(const OptimizerKind*& kind);
 /// "default" (std::nullopt), "own" or "vendor".
 OptionValue gemm_value(std::optional<GemmBackend>& backend);
-/// "f32", "bf16", "f16", or "auto" (std::nullopt).
-OptionValue dtype_value(std::optional<DType>& value);
 /// "bf16", "f16", or "none" (std::nullopt).
 OptionValue compression_value(std::optional<DType>& dtype);
 /// "A:B", or the empty text (std::nullopt).

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/slow_link.h"
@@ -139,7 +140,7 @@ struct ObservationOptions {
 
 /// All options of a Trainer.
 struct TrainerOptions {
-  std::string device = "auto";  ///< as for Device::parse(); with several ranks "cuda" is the local rank's GPU
+  std::optional<Device> device;     ///< none: the local rank's GPU, or the CPU if there are no GPUs
   std::optional<GemmBackend> gemm;  ///< none: unchanged, by default the vendor's library if available
   bool graph = false;               ///< capture an update as a CUDA graph and replay it
   ModelOptions model;

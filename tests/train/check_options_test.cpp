@@ -29,5 +29,26 @@ TEST_CASE("options: a value that no flag could set is refused by its name", "[tr
         }).starts_with("--schedule: expected "));
 }
 
+TEST_CASE("options: a device by name; the run chooses it for auto and cuda", "[train]") {
+  std::optional<Device> device;
+  const OptionValue value = option_value(device);
+  value.read("cpu");
+  CHECK(device == Device{});
+  CHECK(value.write() == "cpu");
+  value.read("auto");
+  CHECK_FALSE(device.has_value());
+  CHECK(value.write() == "auto");
+  CHECK(error_of([&] { value.read("tpu"); }) ==
+        "device 'tpu' is unknown: expected auto, cpu, cuda or cuda:N");
+  if (cuda_device_count() == 0) {
+    CHECK(error_of([&] { value.read("cuda"); }).starts_with("device 'cuda' was requested, but this "));
+    return;
+  }
+  value.read("cuda:0");
+  CHECK(device == Device{DeviceType::cuda, 0});
+  value.read("cuda");
+  CHECK_FALSE(device.has_value());
+}
+
 }  // namespace
 }  // namespace ringtape::test
