@@ -25,7 +25,7 @@ using namespace ringtape;
 constexpr std::int64_t kPixels = 28 * 28, kClasses = 10, kIgnored = -100;
 
 struct Options {
-  std::string device = "auto";
+  std::optional<Device> device;
   std::int64_t batch = 80;
   std::int64_t micro_batch = 10;
 };
@@ -77,7 +77,7 @@ class Example {
  public:
   Example(const Options& options, const TensorDataset& images)
       : model_((manual_seed(0), make_mlp({kPixels, 64, 64, 64, kClasses}))),
-        arena_(*model_, Device::parse(options.device)),
+        arena_(*model_, device_or_auto(options.device)),
         labels_(images.all_targets().to_vector<std::int64_t>()) {
     const Tensor pixels = copy_to(images.all_features(), arena_.device());
     x_ = mnist_input(pixels);
@@ -328,7 +328,7 @@ int main(int argc, char** argv) {
 
   app.option("--batch-size", between(options.batch, 1, 60000), "images in the batch");
   app.option("--micro-batch", between(options.micro_batch, 1, 60000), "images in a forward pass");
-  app.option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
+  app.option("--device", options.device, kDeviceHelp);
   app.after_parsing([&options] {
     check(options.micro_batch <= options.batch,
           "--micro-batch: expected at most the {} of --batch-size, found {}", options.batch,

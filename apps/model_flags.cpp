@@ -6,7 +6,9 @@
 namespace ringtape {
 
 void ModelFlags::add(CommandLine& flags) {
-  flags.option("--architecture", word(architecture, {"gpt2", "llama"}),
+  flags.option("--architecture",
+               named_option_value<Architecture>(
+                   architecture, {{"gpt2", Architecture::gpt2}, {"llama", Architecture::llama}}),
                "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
                "positions, SwiGLU, no biases, an untied output layer");
   flags.option("--layers", between(options.layers, 1, 1000), kLayersHelp);
@@ -22,8 +24,9 @@ void ModelFlags::add(CommandLine& flags) {
 
 TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   TransformerOptions shape = options;
-  check(architecture != "llama" || !options.bias, "--bias: the architecture llama has none, expected gpt2");
-  if (architecture == "llama") shape = llama_options(options);
+  const bool is_llama = architecture == Architecture::llama;
+  check(!is_llama || !options.bias, "--bias: the architecture llama has none, expected gpt2");
+  if (is_llama) shape = llama_options(options);
   shape.vocabulary = vocabulary;
   GPT::check_options(shape);
   return shape;

@@ -12,11 +12,13 @@ inline constexpr const char* kWidthHelp = "elements of a token's vector (the mod
 inline constexpr const char* kContextHelp = "tokens in a sequence, which is a sample";
 inline constexpr const char* kVocabularyHelp = "size of the vocabulary";
 
+enum class Architecture { gpt2, llama };
+
 /// The flags of a GPT's shape, except for its vocabulary.
 struct ModelFlags {
   /// By default, nanoGPT's character-level model for a CPU.
   TransformerOptions options = {.context = 64, .layers = 4, .heads = 4, .width = 128, .bias = false};
-  std::string architecture = "gpt2";
+  Architecture architecture = Architecture::gpt2;
 
   /// Adds the flags in kNames.
   void add(CommandLine& flags);

@@ -175,8 +175,7 @@ void recomputation(Results& results, std::int64_t layers, std::int64_t width, st
   }
 }
 
-void benchmark(const std::string& device_name, const std::string& json_path, const std::string& svg_path) {
-  const Device device = Device::parse(device_name);
+void benchmark(Device device, const std::string& json_path, const std::string& svg_path) {
   Results results("bench_accumulation", device, json_path);
   const bool is_cpu = device.is_cpu();
   fmt::print("{}: {}\n\n", to_string(device), describe(device));
@@ -193,9 +192,10 @@ void benchmark(const std::string& device_name, const std::string& json_path, con
 
 int main(int argc, char** argv) {
   CommandLine app("Measures memory and time of gradient accumulation and of activation recomputation.");
-  std::string device = "auto", json, svg;
-  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  std::optional<Device> device;
+  std::string json, svg;
+  app.option("--device", device, kDeviceHelp);
   app.file("--json", json, kJsonHelp);
   app.option("--svg", format_file_value(svg, {".svg"}), "also draw the memory of two updates to this file");
-  return app.run(argc, argv, [&] { benchmark(device, json, svg); });
+  return app.run(argc, argv, [&] { benchmark(device_or_auto(device), json, svg); });
 }

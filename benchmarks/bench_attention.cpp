@@ -37,9 +37,7 @@ ResultRow row_of(const std::string& name, const Problem& p, DType dtype, int pro
           .more = {{"batch", p.batch}, {"tokens", p.tokens}, {"heads", p.heads}, {"width", p.width}}};
 }
 
-void benchmark(const std::string& device_name, const std::string& dtype_name, const std::string& json_path) {
-  const Device device = Device::parse(device_name);
-  const DType dtype = parse_compute_dtype(dtype_name, device);
+void benchmark(Device device, DType dtype, const std::string& json_path) {
   Results results("bench_attention", device, json_path);
   const MachineLimits limits = measure_limits(device, dtype);
   results.setting("dtype", name_of(dtype));
@@ -72,9 +70,14 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
 
 int main(int argc, char** argv) {
   CommandLine app("Times causal self-attention, forward and backward, against the device's limit.");
-  std::string device = "auto", dtype = "f32", json;
-  app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", word(dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
+  std::optional<Device> device;
+  std::optional<DType> dtype = DType::f32;
+  std::string json;
+  app.option("--device", device, kDeviceHelp);
+  app.option("--dtype", dtype_value(dtype), "f32, bf16, f16 or auto");
   app.file("--json", json, kJsonHelp);
-  return app.run(argc, argv, [&] { benchmark(device, dtype, json); });
+  return app.run(argc, argv, [&] {
+    const Device on = device_or_auto(device);
+    benchmark(on, dtype.value_or(half_dtype(on)), json);
+  });
 }

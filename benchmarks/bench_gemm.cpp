@@ -117,13 +117,11 @@ std::vector<Shape3> all_shapes(Device device) {
   return shapes;
 }
 
-void measure(const std::string& device_name, const std::string& dtype_name, const std::string& json) {
-  const Device device = Device::parse(device_name);
-  const DType dtype = dtype_from_name(dtype_name.c_str());
+void measure(Device device, DType dtype, const std::string& json) {
   Results results("bench_gemm", device, json);
-  results.setting("dtype", dtype_name);
+  results.setting("dtype", name_of(dtype));
   results.setting("vendor", vendor_gemm_name(device));
-  fmt::print("{}\n{} inputs, f32 sums; vendor: {}; medians of {}\n\n", describe(device), dtype_name,
+  fmt::print("{}\n{} inputs, f32 sums; vendor: {}; medians of {}\n\n", describe(device), name_of(dtype),
              vendor_gemm_name(device), kRounds);
   fmt::print("{:<15} {:>6} {:>6} {:>6} {:>10} {:>11} {:>9} {:>11} {:>9} {:>9}\n", "product", "m", "n", "k",
              "MFLOP", "own us", "GFLOP/s", "vendor us", "GFLOP/s", "of vendor");
@@ -135,9 +133,11 @@ void measure(const std::string& device_name, const std::string& dtype_name, cons
 
 int main(int argc, char** argv) {
   CommandLine app("Times Ringtape's own GEMM beside the vendor's.");
-  std::string device = "auto", dtype = "f32", json;
-  app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", word(dtype, {"f32", "bf16", "f16"}), "dtype of the inputs; sums and result are f32");
+  std::optional<Device> device;
+  DType dtype = DType::f32;
+  std::string json;
+  app.option("--device", device, kDeviceHelp);
+  app.option("--dtype", dtype_value(dtype), "dtype of the inputs; sums and result are f32");
   app.file("--json", json, kJsonHelp);
-  return app.run(argc, argv, [&] { measure(device, dtype, json); });
+  return app.run(argc, argv, [&] { measure(device_or_auto(device), dtype, json); });
 }

@@ -28,7 +28,9 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  std::string device = "auto", dtype = "f32", json;
+  std::optional<Device> device;
+  std::optional<DType> dtype = DType::f32;
+  std::string json;
   std::int64_t batch = 4, context = 64, steps = 5, tokens = 0;
 };
 
@@ -82,8 +84,8 @@ ResultRow time_tokens(const Options& o, Device device, DType dtype) {
 }
 
 void benchmark(const Options& o) {
-  const Device device = Device::parse(o.device);
-  const DType dtype = parse_compute_dtype(o.dtype, device);
+  const Device device = device_or_auto(o.device);
+  const DType dtype = o.dtype.value_or(half_dtype(device));
   Results results("bench_gpt", device, o.json);
   manual_seed(1);
   std::vector<ResultRow> rows;
@@ -103,8 +105,8 @@ int main(int argc, char** argv) {
   CommandLine app(
       "Times training steps of GPT-2 124M, and the generation of tokens, against the device's limit.");
   Options o;
-  app.option("--device", o.device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", word(o.dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
+  app.option("--device", o.device, kDeviceHelp);
+  app.option("--dtype", dtype_value(o.dtype), "f32, bf16, f16 or auto");
   app.option("--batch-size", between(o.batch, 1, 4096), "sequences in a step");
   app.option("--context", between(o.context, 1, 1024), "tokens in a sequence, at most 1024");
   app.option("--steps", between(o.steps, 0, 10000), "training steps to time, after two to warm up; 0: none");

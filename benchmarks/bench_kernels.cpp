@@ -85,8 +85,7 @@ class Table {
   Tensor from_, to_;  // of the copy
 };
 
-void measure(const std::string& device_name, const std::string& json) {
-  const Device device = Device::parse(device_name);
+void measure(Device device, const std::string& json) {
   Table table(device, json);
   for (const Measured measured : kernel_cases::kMeasured) {
     for (const auto& [text, size] : kernel_cases::sizes_of(measured, device.is_cuda())) {
@@ -102,8 +101,9 @@ void measure(const std::string& device_name, const std::string& json) {
 
 int main(int argc, char** argv) {
   CommandLine app("Times Ringtape's kernels against the limit of memory bandwidth.");
-  std::string device = "auto", json;
-  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  std::optional<Device> device;
+  std::string json;
+  app.option("--device", device, kDeviceHelp);
   app.file("--json", json, kJsonHelp);
-  return app.run(argc, argv, [&] { measure(device, json); });
+  return app.run(argc, argv, [&] { measure(device_or_auto(device), json); });
 }

@@ -15,6 +15,7 @@
 #include "nn/compute_dtype.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
+#include "train/option_types.h"
 
 namespace {
 
@@ -58,12 +59,18 @@ ResultRow run(const Problem& problem, Device device, DType dtype, double flops_p
   return row;
 }
 
-void benchmark(const std::string& device_name, const std::string& dtype_name, const std::string& gemm,
-               const std::string& json_path) {
-  const Device device = Device::parse(device_name);
-  if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
-  const DType dtype = parse_compute_dtype(dtype_name, device);
-  Results results("bench_step", device, json_path);
+struct Options {
+  std::optional<Device> device;
+  std::optional<DType> dtype = DType::f32;
+  std::optional<GemmBackend> gemm;
+  std::string json;
+};
+
+void benchmark(const Options& options) {
+  const Device device = device_or_auto(options.device);
+  if (options.gemm) set_gemm_backend(*options.gemm, device);
+  const DType dtype = options.dtype.value_or(half_dtype(device));
+  Results results("bench_step", device, options.json);
   const double flops = peak_flops(device, dtype);
   const std::string backend =
       gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device);
@@ -93,10 +100,10 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
 int main(int argc, char** argv) {
   CommandLine app(
       "Times training steps of multilayer perceptrons against an estimate from the machine's limits.");
-  std::string device = "auto", dtype = "f32", gemm = "default", json;
-  app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", word(dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
-  app.option("--gemm", word(gemm, {"default", "own", "vendor"}), "default, own or vendor");
-  app.file("--json", json, kJsonHelp);
-  return app.run(argc, argv, [&] { benchmark(device, dtype, gemm, json); });
+  Options options;
+  app.option("--device", options.device, kDeviceHelp);
+  app.option("--dtype", dtype_value(options.dtype), "f32, bf16, f16 or auto");
+  app.option("--gemm", gemm_value(options.gemm), "default, own or vendor");
+  app.file("--json", options.json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(options); });
 }

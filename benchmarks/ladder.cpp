@@ -16,7 +16,7 @@ using namespace ringtape;
 
 struct Setting {
   std::string ladder;
-  std::string device = "auto";
+  std::optional<Device> device;
   int rung = 0;  // 0: all
   int size = 0;  // 0: the default
   std::string json;
@@ -54,7 +54,7 @@ void measure_rung(Results& results, const ladders::Trial& trial, const LimitWork
 }
 
 void measure(Setting setting) {
-  const Device device = Device::parse(setting.device);
+  const Device device = device_or_auto(setting.device);
   if (setting.size == 0) setting.size = ladders::sizes_of(setting.ladder).usual;
   Results results("ladder " + setting.ladder, device, setting.json);
   const ladders::Trial trial = ladders::make_trial(setting.ladder, setting.size, device);
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   app.option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", "))).required();
   app.option("--rung", setting.rung, "one rung; 0: all");
   app.option("--size", setting.size, "rows and columns; 0: the ladder's default size");
-  app.option("--device", setting.device, "auto, cpu, cuda or cuda:N");
+  app.option("--device", setting.device, kDeviceHelp);
   app.file("--json", setting.json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(setting); });
 }

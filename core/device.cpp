@@ -56,6 +56,10 @@ Device Device::parse(std::string_view text) {
 #endif
 }
 
+Device device_or_auto(std::optional<Device> device) {
+  return device ? *device : Device::parse("auto");
+}
+
 std::string to_string(Device device) {
   return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ struct Device {
   bool is_cuda() const { return type == DeviceType::cuda; }
   bool operator==(const Device&) const = default;
 };
+
+/// The device, or without one the first GPU, or the CPU if there is no GPU.
+Device device_or_auto(std::optional<Device> device);
 
 /// "cpu" or "cuda:N".
 std::string to_string(Device device);

@@ -1,9 +1,5 @@
 #include "core/dtype.h"
 
-#include <string_view>
-
-#include "core/error.h"
-
 namespace ringtape {
 namespace {
 
@@ -34,13 +30,6 @@ const char* name_of(DType dtype) {
 
 bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-DType dtype_from_name(const char* name) {
-  for (const Row& type : kTypes) {
-    if (std::string_view(name) == type.name) return type.dtype;
-  }
-  fail("dtype '{}' is unknown: expected f32, f64, bf16, f16, i32, i64 or u8", name);
 }
 
 }  // namespace ringtape

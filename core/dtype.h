@@ -24,8 +24,6 @@ struct float16 {
 std::size_t size_of(DType dtype);
 /// "f32", "bf16", ...
 const char* name_of(DType dtype);
-/// The dtype called `name`; throws Error that lists the names for any other text.
-DType dtype_from_name(const char* name);
 /// True for f32, f64, bf16 and f16.
 bool is_floating(DType dtype);
 

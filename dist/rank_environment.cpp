@@ -188,15 +188,14 @@ std::string describe(const RankEnvironment& env) {
                      env.rank, env.world_size, env.local_rank, env.reason);
 }
 
-Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus) {
-  const bool own_gpu = text == "cuda" || (text == "auto" && gpus > 0);
-  const bool on_cpu = text == "cpu" || (text == "auto" && gpus == 0);
+Device device_of_rank(const RankEnvironment& env, std::optional<Device> device, int gpus) {
+  const bool on_cpu = device ? device->is_cpu() : gpus == 0;
   check(!on_cpu || env.world_size == 1 || env.has_mpi,
         "{} started {} ranks, but ranks on CPUs are connected by MPI: start them with 'mpirun -n {} ...'{}",
         name_of(env.launcher), env.world_size, env.world_size,
         env.launcher == Launcher::slurm ? " or 'srun --mpi=pmix ...'" : "");
   if (on_cpu) return {};
-  if (!own_gpu) return Device::parse(text);
+  if (device) return *device;
   check(env.local_rank < gpus,
         "rank {} of {} (local rank {}) has no GPU: found {} on this machine, expected one for each of its "
         "ranks{}",

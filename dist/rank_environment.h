@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/device.h"
@@ -49,11 +50,11 @@ RankEnvironment detect_rank_environment(const Environment& environment);
 /// Three lines: the launcher, the ranks, and the variables that were read. --show-launcher prints them.
 std::string describe(const RankEnvironment& env);
 
-/// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two select the GPU whose
-/// number is the local rank ("auto" the CPU if there are no GPUs). `gpus` is the number of GPUs of this
-/// machine. Throws Error if there is no GPU of that number, if Device::parse() throws, and for several ranks
-/// on CPUs that no MPI launcher has started (torchrun, srun without --mpi=pmix). Two ranks that name the same
-/// "cuda:N" are not detected.
-Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus);
+/// The device of this rank: `device`, or without one the GPU whose number is the local rank, or the CPU if
+/// there are no GPUs. `gpus` is the number of GPUs of this machine, which
+/// matters only without `device`. Throws Error if there is no GPU of that
+/// number, and for several ranks on CPUs that no MPI launcher has started (torchrun, srun without
+/// --mpi=pmix). Two ranks with the same GPU are not detected.
+Device device_of_rank(const RankEnvironment& env, std::optional<Device> device, int gpus);
 
 }  // namespace ringtape

@@ -54,8 +54,8 @@ double accuracy(Module& model, const TensorDataset& samples, Device device) {
 
 int main() try {
   const RankEnvironment env = detect_rank_environment(process_environment());  // set by mpirun or torchrun
-  const Device device = device_of_rank(env, "auto", cuda_device_count());  // a GPU for each rank, or the CPU
-  const auto comm = connect(env, device);                                  // by NCCL, or by MPI
+  const Device device = device_of_rank(env, {}, cuda_device_count());  // a GPU for each rank, or the CPU
+  const auto comm = connect(env, device);                              // by NCCL, or by MPI
   const MnistData data = load_mnist();
 
   std::vector<std::vector<float>> weights;

@@ -11,7 +11,7 @@ namespace ringtape::lessons {
 
 std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link) {
   const RankEnvironment env = detect_rank_environment(process_environment());
-  return connect(env, device_of_rank(env, "cpu", 0), Seconds(60), link);
+  return connect(env, device_of_rank(env, Device{}, 0), Seconds(60), link);
 }
 
 std::string link_text(const SlowLink& link) {

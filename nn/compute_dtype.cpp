@@ -1,14 +1,8 @@
 #include "nn/compute_dtype.h"
 
-#include "core/error.h"
-
 namespace ringtape {
 
-DType parse_compute_dtype(std::string_view text, Device device) {
-  if (text == "f32") return DType::f32;
-  if (text == "bf16") return DType::bf16;
-  if (text == "f16") return DType::f16;
-  check(text == "auto", "dtype '{}' cannot be computed in: expected f32, bf16, f16 or auto", text);
+DType half_dtype(Device device) {
   return has_bf16_instructions(device) ? DType::bf16 : DType::f16;
 }
 

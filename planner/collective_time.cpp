@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/ceil_div.h"
-#include "core/error.h"
 #include "planner/collective_phases.h"
 #include "planner/numbers.h"
 
@@ -39,13 +38,6 @@ double hierarchical_half(const Cluster& cluster, const CollectiveProblem& proble
 
 std::string name_of(Algorithm algorithm) {
   return algorithm == Algorithm::ring ? "ring" : algorithm == Algorithm::tree ? "tree" : "hierarchical";
-}
-
-Algorithm algorithm_from_name(const std::string& name) {
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
-    if (name == name_of(algorithm)) return algorithm;
-  }
-  fail("'{}' is not a known algorithm: expected ring, tree or hierarchical", name);
 }
 
 double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps, double chunk) {

@@ -24,8 +24,6 @@ enum class Collective { all_reduce, reduce_scatter, all_gather };
 
 /// "ring", "tree" or "hierarchical".
 std::string name_of(Algorithm algorithm);
-/// Throws Error for another name.
-Algorithm algorithm_from_name(const std::string& name);
 
 /// A collective over ranks 0 to ranks - 1 of a cluster. Reduce-scatter and all-gather have no tree: for them
 /// `tree` means the ring, as in NCCL.

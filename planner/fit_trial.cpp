@@ -14,7 +14,6 @@
 #include "nn/arena.h"
 #include "nn/gpt.h"
 #include "nn/layers.h"
-#include "optim/registry.h"
 #include "planner/numbers.h"
 #include "planner/transformer.h"
 #include "trace/timing.h"
@@ -44,8 +43,7 @@ class TrialRun {
  public:
   TrialRun(const TrialModel& trial, Device device, std::int64_t micro_batch)
       : model_(make_model(trial)), arena_(*model_, device, trial.compute) {
-    const OptimizerKind& kind = optimizer_named(trial.optimizer);
-    optimizer_ = kind.make(arena_, kind.defaults, {no_decay_below_two_dimensions()});
+    optimizer_ = trial.optimizer->make(arena_, trial.optimizer->defaults, {no_decay_below_two_dimensions()});
     const MemoryScope scope(MemoryCategory::data);
     if (trial.gpt) {
       x_ = random_classes({micro_batch, trial.gpt->context}, trial.gpt->vocabulary, DType::i32, device);

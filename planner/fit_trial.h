@@ -2,21 +2,21 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
 #include "nn/transformer.h"
+#include "optim/registry.h"
 #include "planner/fit.h"
 
 namespace ringtape::planner {
 
 /// An MLP or a GPT that is trained for a few updates to test whether it fits.
 struct TrialModel {
-  std::vector<std::int64_t> sizes;             ///< of an MLP's layers
-  std::optional<TransformerOptions> gpt = {};  ///< instead of an MLP; a sample is a sequence
-  std::string optimizer = "adam";              ///< by its name in optim/registry.h, with the defaults there
+  std::vector<std::int64_t> sizes;                            ///< of an MLP's layers
+  std::optional<TransformerOptions> gpt = {};                 ///< instead of an MLP; a sample is a sequence
+  const OptimizerKind* optimizer = &optimizer_named("adam");  ///< with the defaults in optim/registry.h
   DType compute = DType::f32;
   std::int64_t recompute = 0;  ///< layers in a segment
 };

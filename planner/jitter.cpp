@@ -7,12 +7,6 @@
 
 namespace ringtape::planner {
 
-JitterRequest::Shape jitter_shape_from_name(const std::string& name) {
-  check(name == "lognormal" || name == "exponential",
-        "'{}' is not a known distribution: expected lognormal or exponential", name);
-  return name == "lognormal" ? JitterRequest::Shape::lognormal : JitterRequest::Shape::exponential;
-}
-
 Jitter::Jitter(const JitterRequest& request)
     : request_(request),
       random_(request.seed),

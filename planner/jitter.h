@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <random>
-#include <string>
 
 namespace ringtape::planner {
 
@@ -18,9 +17,6 @@ struct JitterRequest {
   Shape shape = Shape::lognormal;
   std::uint64_t seed = 0;
 };
-
-/// Throws Error for a name that is neither "lognormal" nor "exponential".
-JitterRequest::Shape jitter_shape_from_name(const std::string& name);
 
 /// Draws factors; equal seeds draw equal factors with every standard library.
 class Jitter {

@@ -102,7 +102,7 @@ class Builder {
     for (const std::string_view layer : layer_order_) profile_.layers.push_back(std::move(layers_[layer]));
     std::stable_partition(profile_.layers.begin(), profile_.layers.end(),
                           [](const ProfileLayer& layer) { return !layer.name.empty(); });
-    sort_rows(profile_, "self");
+    sort_rows(profile_, ProfileColumn::self);
     return std::move(profile_);
   }
 

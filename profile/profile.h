@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/memory.h"
@@ -114,11 +115,27 @@ struct ProfileInput {
 /// Adds up the spans inside of steps (spans of kind `step`), in the thread of the first step.
 Profile make_profile(const ProfileInput& input);
 
-/// The columns of profile_table() by which rows can be sorted, named as in its header but without units.
-/// Texts sort alphabetically, numbers largest first.
-std::span<const std::string_view> profile_columns();
-/// Sorts the rows; throws Error for an unknown column.
-void sort_rows(Profile& profile, std::string_view column);
+/// The columns of profile_table() by which rows can be sorted.
+enum class ProfileColumn {
+  self,
+  share,
+  total,
+  device,
+  calls,
+  bytes,
+  flops,
+  byte_rate,
+  flop_rate,
+  limit,
+  memory,
+  operation,
+  layer,
+  shapes
+};
+/// All columns, named as in the table's header but without units.
+const std::vector<std::pair<std::string, ProfileColumn>>& profile_columns();
+/// Sorts the rows by a column: texts alphabetically, numbers largest first.
+void sort_rows(Profile& profile, ProfileColumn column);
 
 /// The table by operation as text, in lines of at most 120 characters (128 with times of a device). Times,
 /// calls, bytes and FLOPs are of one step, on average.

@@ -2,7 +2,6 @@
 #include <functional>
 #include <variant>
 
-#include "core/error.h"
 #include "profile/text.h"
 
 namespace ringtape {
@@ -16,10 +15,11 @@ using Text = std::string ProfileRow::*;
 using Figure = std::function<double(const ProfileRow&, const Profile&)>;
 
 struct Column {
-  std::string_view name;
+  std::string name;
   std::variant<Text, Figure> value;
 };
 
+/// In the order of ProfileColumn.
 const std::vector<Column>& columns() {
   using Row = const ProfileRow&;
   using All = const Profile&;
@@ -83,22 +83,20 @@ double Profile::least_seconds() const {
   return sum;
 }
 
-std::span<const std::string_view> profile_columns() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> all;
-    for (const Column& column : columns()) all.push_back(column.name);
+const std::vector<std::pair<std::string, ProfileColumn>>& profile_columns() {
+  static const auto names = [] {
+    std::vector<std::pair<std::string, ProfileColumn>> all;
+    for (const Column& column : columns()) all.emplace_back(column.name, ProfileColumn(all.size()));
     return all;
   }();
   return names;
 }
 
-void sort_rows(Profile& profile, std::string_view column) {
-  const auto by = std::find_if(columns().begin(), columns().end(),
-                               [column](const Column& candidate) { return candidate.name == column; });
-  check(by != columns().end(), "profile: no column is called '{}'", column);
+void sort_rows(Profile& profile, ProfileColumn column) {
+  const Column& by = columns().at(static_cast<std::size_t>(column));
   const auto is_before = [&](const ProfileRow& a, const ProfileRow& b) {
-    if (const Text* const text = std::get_if<Text>(&by->value)) return a.**text < b.**text;
-    const Figure& figure = std::get<Figure>(by->value);
+    if (const Text* const text = std::get_if<Text>(&by.value)) return a.**text < b.**text;
+    const Figure& figure = std::get<Figure>(by.value);
     return figure(a, profile) > figure(b, profile);
   };
   std::stable_sort(profile.rows.begin(), profile.rows.end(), is_before);

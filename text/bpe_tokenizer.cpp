@@ -106,7 +106,8 @@ class BpeTokenizer::Encoding {
 };
 
 BpeTokenizer::BpeTokenizer(const BpeMerges& merges)
-    : Tokenizer("bpe", with_end_of_text(merges.tokens), merges.checksum), id_of_byte_(256) {
+    : Tokenizer(TokenizerKind::byte_pairs, with_end_of_text(merges.tokens), merges.checksum),
+      id_of_byte_(256) {
   for (std::int32_t id = 0; id < 256; ++id) {
     const std::string& byte = token(id);
     id_of_byte_[static_cast<unsigned char>(byte[0])] = id;

@@ -13,7 +13,7 @@ std::vector<std::string> all_bytes() {
 
 }  // namespace
 
-ByteTokenizer::ByteTokenizer() : Tokenizer("bytes", all_bytes(), 0) {}
+ByteTokenizer::ByteTokenizer() : Tokenizer(TokenizerKind::bytes, all_bytes(), 0) {}
 
 std::vector<std::int32_t> ByteTokenizer::encode(std::string_view text) const {
   check_utf8(text, "text");

@@ -35,7 +35,7 @@ std::vector<std::string> utf8_of_each(const std::vector<char32_t>& characters) {
 CharacterTokenizer::CharacterTokenizer(std::string_view text) : CharacterTokenizer(sorted_characters(text)) {}
 
 CharacterTokenizer::CharacterTokenizer(std::vector<char32_t> sorted)
-    : Tokenizer("characters", utf8_of_each(sorted),
+    : Tokenizer(TokenizerKind::characters, utf8_of_each(sorted),
                 crc32(0, sorted.data(), sorted.size() * sizeof(char32_t))),
       sorted_(std::move(sorted)) {}
 

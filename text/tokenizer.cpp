@@ -5,9 +5,17 @@
 #include "core/error.h"
 
 namespace ringtape {
+namespace {
 
-Tokenizer::Tokenizer(std::string_view kind, std::vector<std::string> tokens, std::uint32_t checksum)
-    : tokens_(std::move(tokens)), name_(fmt::format("{}-{}-{:08x}", kind, tokens_.size(), checksum)) {}
+constexpr const char* kKindNames[] = {"characters", "bytes", "bpe"};
+
+}  // namespace
+
+Tokenizer::Tokenizer(TokenizerKind kind, std::vector<std::string> tokens, std::uint32_t checksum)
+    : kind_(kind),
+      tokens_(std::move(tokens)),
+      name_(fmt::format("{}-{}-{:08x}", kKindNames[static_cast<std::size_t>(kind)], tokens_.size(),
+                        checksum)) {}
 
 const std::string& Tokenizer::token(std::int32_t id) const {
   if (id < 0 || id >= vocabulary_size()) {

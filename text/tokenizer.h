@@ -9,6 +9,8 @@
 
 namespace ringtape {
 
+enum class TokenizerKind { characters, bytes, byte_pairs };
+
 /// A vocabulary of tokens, which are strings of bytes, and a way to write a text as their ids, 0 to
 /// vocabulary_size() - 1. Texts are UTF-8. All functions may be called by several threads at the same time.
 class Tokenizer {
@@ -18,6 +20,7 @@ class Tokenizer {
   /// The kind, the number of tokens and a checksum: "characters-65-0c1d2e3f". Tokenizers with the same name
   /// give every text the same ids, so a file of tokens and a trained model store the name.
   const std::string& name() const { return name_; }
+  TokenizerKind kind() const { return kind_; }
   std::int64_t vocabulary_size() const { return static_cast<std::int64_t>(tokens_.size()); }
   /// The id that separates documents, for a tokenizer that has one.
   virtual std::optional<std::int32_t> end_of_text() const { return std::nullopt; }
@@ -35,9 +38,10 @@ class Tokenizer {
  protected:
   /// `tokens`: the bytes of each id. `checksum` distinguishes tokenizers of one kind with the same number of
   /// tokens.
-  Tokenizer(std::string_view kind, std::vector<std::string> tokens, std::uint32_t checksum);
+  Tokenizer(TokenizerKind kind, std::vector<std::string> tokens, std::uint32_t checksum);
 
  private:
+  TokenizerKind kind_;
   std::vector<std::string> tokens_;
   std::string name_;
 };

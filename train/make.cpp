@@ -35,7 +35,7 @@ std::int64_t state_per_parameter(const OptimizerOptions& options) {
 }
 
 DType compute_dtype(const PrecisionOptions& options, Device device) {
-  return options.dtype.value_or(parse_compute_dtype("auto", device));
+  return options.dtype.value_or(half_dtype(device));
 }
 
 MeshSizes mesh_sizes(const DistributionOptions& options) {

@@ -588,7 +588,7 @@ std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
       {
           .name = "sort",
           .group = group,
-          .value = column_value(see.sort),
+          .value = option_value(see.sort),
           .help = "sort column of the table of --profile",
           .effect = Effect::output,
           .needs = {"--profile", [&see] { return see.profile; }},

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/quote.h"
 #include "io/parse.h"
-#include "profile/profile.h"
 #include "train/recorded_steps.h"
 
 namespace ringtape {
@@ -52,13 +51,6 @@ OptionValue gemm_value(std::optional<GemmBackend>& backend) {
       backend, {{"default", std::nullopt}, {"own", GemmBackend::own}, {"vendor", GemmBackend::vendor}});
 }
 
-OptionValue dtype_value(std::optional<DType>& value) {
-  OptionValue option = named_option_value<std::optional<DType>>(
-      value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
-  option.write = [&value] { return value ? std::string(name_of(*value)) : "auto"; };
-  return option;
-}
-
 OptionValue compression_value(std::optional<DType>& dtype) {
   OptionValue option = named_option_value<std::optional<DType>>(
       dtype, {{"none", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});
@@ -72,14 +64,6 @@ OptionValue step_range_value(std::optional<StepRange>& range) {
             range = text.empty() ? std::nullopt : std::optional(parse_step_range(text));
           },
           [&range] { return range ? fmt::format("{}:{}", range->first, range->last) : std::string(); }};
-}
-
-OptionValue column_value(std::string& name) {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (const std::string_view each : profile_columns()) names.emplace_back(each, each);
-  OptionValue option = named_option_value(name, names);
-  option.write = [&name] { return name; };
-  return option;
 }
 
 OptionValue option_value(ScheduleKind& kind) {
@@ -101,6 +85,10 @@ OptionValue option_value(BatchScaling& rule) {
   return named_option_value<BatchScaling>(
       rule,
       {{"none", BatchScaling::none}, {"linear", BatchScaling::linear}, {"sqrt", BatchScaling::square_root}});
+}
+
+OptionValue option_value(ProfileColumn& column) {
+  return named_option_value(column, profile_columns());
 }
 
 OptionValue warmup_value(std::optional<std::int64_t>& steps) {

@@ -26,18 +26,15 @@ OptionValue below_one_value(std::optional<double>& value);
 OptionValue optimizer_value(const OptimizerKind*& kind);
 /// "default" (std::nullopt), "own" or "vendor".
 OptionValue gemm_value(std::optional<GemmBackend>& backend);
-/// "f32", "bf16", "f16", or "auto" (std::nullopt).
-OptionValue dtype_value(std::optional<DType>& value);
 /// "bf16", "f16", or "none" (std::nullopt).
 OptionValue compression_value(std::optional<DType>& dtype);
 /// "A:B", or the empty text (std::nullopt).
 OptionValue step_range_value(std::optional<StepRange>& range);
-/// The name of a column of the profile's table.
-OptionValue column_value(std::string& name);
 
 OptionValue option_value(ScheduleKind& kind);
 OptionValue option_value(schedule::Warmup& shape);
 OptionValue option_value(BatchScaling& rule);
+OptionValue option_value(ProfileColumn& column);
 /// "LATENCY_US,MBYTES_PER_S", or the empty text (std::nullopt).
 OptionValue option_value(std::optional<SlowLink>& link);
 

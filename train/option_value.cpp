@@ -118,6 +118,16 @@ OptionValue option_value(std::vector<std::string>& values) {
   return list_value<std::string>("TEXT,...", values, [](const std::string& text) { return text; });
 }
 
+OptionValue option_value(std::optional<Device>& device) {
+  return {"TEXT",
+          [&device](const std::string& text) {
+            const Device found = Device::parse(text);
+            // Which GPU "cuda" is depends on the local rank.
+            device = text == "auto" || text == "cuda" ? std::nullopt : std::optional(found);
+          },
+          [&device] { return device ? to_string(*device) : std::string("auto"); }};
+}
+
 std::string list_of(const std::vector<std::string>& words) {
   if (words.size() < 2) return words.empty() ? "" : words[0];
   return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
@@ -125,6 +135,17 @@ std::string list_of(const std::vector<std::string>& words) {
 
 void fail_unknown_word(const std::string& text, const std::vector<std::string>& words) {
   fail("expected {}, found {}", list_of(words), quote(text));
+}
+
+OptionValue dtype_value(DType& dtype) {
+  return named_option_value<DType>(dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}});
+}
+
+OptionValue dtype_value(std::optional<DType>& dtype) {
+  OptionValue option = named_option_value<std::optional<DType>>(
+      dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
+  option.write = [&dtype] { return dtype ? std::string(name_of(*dtype)) : "auto"; };
+  return option;
 }
 
 OptionValue in_range(OptionValue value, double low, double high) {

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/device.h"
+#include "core/dtype.h"
+
 /// Conversion of typed options to and from text: for flags, checkpoints, and the comparison of ranks.
 namespace ringtape {
 
@@ -36,6 +39,10 @@ OptionValue option_value(std::optional<std::int64_t>& value);
 OptionValue option_value(std::vector<std::int64_t>& values);
 OptionValue option_value(std::vector<double>& values);
 OptionValue option_value(std::vector<std::string>& values);
+/// "cpu", "cuda:N", or "auto" (std::nullopt); "cuda" is "auto" that throws Error if there is no GPU.
+OptionValue option_value(std::optional<Device>& device);
+/// The help text of a program's --device.
+inline constexpr const char* kDeviceHelp = "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu";
 
 /// The words as in a sentence: "a, b or c".
 std::string list_of(const std::vector<std::string>& words);
@@ -63,6 +70,11 @@ OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> 
   };
   return {"TEXT", read, write, {}, words};
 }
+
+/// "f32", "bf16" or "f16".
+OptionValue dtype_value(DType& dtype);
+/// The same, or "auto" (std::nullopt).
+OptionValue dtype_value(std::optional<DType>& dtype);
 
 /// The same value, restricted to `low` to `high`, inclusive; for a list, each of its numbers.
 OptionValue in_range(OptionValue value, double low, double high);

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/slow_link.h"
 #include "kernels/gemm.h"
 #include "optim/registry.h"
 #include "optim/schedule.h"
+#include "profile/profile.h"
 
 /// The options of a Trainer. The initial values are the defaults. train/option_list.h has the name, help text
 /// and accepted range of each option.
@@ -127,19 +129,19 @@ struct ObservationOptions {
   std::string timeline;        ///< file for a Perfetto trace of all ranks
   bool profile = false;        ///< print the time of a step by operation
   std::optional<StepRange>
-      profile_steps;          ///< steps of profile, timeline and report; none: 20 from the second on
-  std::string sort = "self";  ///< sort column of the table of profile
-  bool print_tape = false;    ///< print the tape of the first step
-  bool print_graph = false;   ///< print the nodes of the CUDA graph of a step
-  std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
-  std::string save_graph;     ///< .json file for the nodes of the CUDA graph of a step
+      profile_steps;  ///< steps of profile, timeline and report; none: 20 from the second on
+  ProfileColumn sort = ProfileColumn::self;  ///< sort column of the table of profile
+  bool print_tape = false;                   ///< print the tape of the first step
+  bool print_graph = false;                  ///< print the nodes of the CUDA graph of a step
+  std::string save_tape;                     ///< .svg or .dot file for a drawing of the tape
+  std::string save_graph;                    ///< .json file for the nodes of the CUDA graph of a step
   std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
   std::string report;         ///< .html file for a page about the run, or .json file for its data
 };
 
 /// All options of a Trainer.
 struct TrainerOptions {
-  std::string device = "auto";  ///< as for Device::parse(); with several ranks "cuda" is the local rank's GPU
+  std::optional<Device> device;     ///< none: the local rank's GPU, or the CPU if there are no GPUs
   std::optional<GemmBackend> gemm;  ///< none: unchanged, by default the vendor's library if available
   bool graph = false;               ///< capture an update as a CUDA graph and replay it
   ModelOptions model;

@@ -22,7 +22,7 @@ Profile profile_of_steps(const RecordedSteps& steps, DType dtype) {
                        .limits = measure_limits(steps.device(), dtype)});
 }
 
-void print_profile(Profile profile, const RecordedSteps& steps, const std::string& sort, Console console) {
+void print_profile(Profile profile, const RecordedSteps& steps, ProfileColumn sort, Console console) {
   sort_rows(profile, sort);
   console.print("\nprofile of steps {} to {}, figures of one step:\n", steps.range().first,
                 steps.range().last);

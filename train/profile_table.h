@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "profile/profile.h"
 #include "train/console.h"
 #include "train/recorded_steps.h"
@@ -13,6 +11,6 @@ namespace ringtape {
 Profile profile_of_steps(const RecordedSteps& steps, DType dtype);
 
 /// Prints a profile of these steps as tables; the table of operations is sorted by the column `sort`.
-void print_profile(Profile profile, const RecordedSteps& steps, const std::string& sort, Console console);
+void print_profile(Profile profile, const RecordedSteps& steps, ProfileColumn sort, Console console);
 
 }  // namespace ringtape

@@ -58,8 +58,8 @@ void RecordedSteps::check_options(const ObservationOptions& options, Device devi
   check(!are_needed || chosen || last_step >= 2,
         "{}: records from the second update on, but the run has 1: --profile-steps 1:1 records its last",
         options.profile ? "--profile" : "--timeline");
-  check(options.sort != "device" || device.is_cuda(), "--sort device: the table of {} has no such column",
-        to_string(device));
+  check(options.sort != ProfileColumn::device || device.is_cuda(),
+        "--sort device: the table of {} has no such column", to_string(device));
 }
 
 void RecordedSteps::begin_step(std::int64_t step) {

@@ -38,8 +38,7 @@ std::string describe_program(const Task& task, const TrainerOptions& options) {
 
 std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptions& options) {
   const RankEnvironment env = detect_rank_environment(process_environment());
-  const Device device = env.world_size == 1 ? Device::parse(options.device)
-                                            : device_of_rank(env, options.device, cuda_device_count());
+  const Device device = device_of_rank(env, options.device, options.device ? 0 : cuda_device_count());
   std::shared_ptr<Communicator> comm =
       connect(env, device, Seconds(options.distribution.comm_timeout), options.distribution.slow_link);
   if (comm->size() > 1) {

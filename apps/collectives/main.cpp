@@ -34,8 +34,8 @@ std::string text_of(std::optional<SlowLink> link) {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string device = "auto";
-  std::string dtype = "f32";
+  std::optional<Device> device;
+  DType dtype = DType::f32;
   std::vector<std::string> operations;
   std::int64_t min_bytes = 1024;
   std::int64_t max_bytes = 16 << 20;
@@ -193,11 +193,10 @@ double time_of(Communicator& comm, const Collective& collective, const Buffers& 
 
 void measure(Communicator& comm, const Options& options) {
   const bool prints = comm.rank() == 0;
-  const DType dtype = dtype_from_name(options.dtype.c_str());
   Results results("collectives", comm.device(), prints ? options.json : "");
   if (prints) {
     fmt::print("{}, {}, {}, mean of {}; S: size, t: time, n: ranks\n", counted(comm.size(), "rank"),
-               comm.backend(), options.dtype, counted(options.iterations, "call"));
+               comm.backend(), name_of(options.dtype), counted(options.iterations, "call"));
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }
@@ -209,9 +208,9 @@ void measure(Communicator& comm, const Options& options) {
   for (const Collective& collective : all_collectives(options)) {
     if (!measures(options, collective.name)) continue;
     for (std::int64_t size = options.min_bytes; size <= options.max_bytes; size *= 2) {
-      const auto element = static_cast<std::int64_t>(size_of(dtype));
+      const auto element = static_cast<std::int64_t>(size_of(options.dtype));
       const std::int64_t elements = size / element, bytes = elements * element;
-      const Buffers buffers(comm, dtype, elements);
+      const Buffers buffers(comm, options.dtype, elements);
       const std::int64_t wrong = count_wrong(comm, collective, buffers);
       const double seconds = time_of(comm, collective, buffers, options.iterations);
       const double algorithm = static_cast<double>(bytes) / seconds * 1e-9;
@@ -222,7 +221,7 @@ void measure(Communicator& comm, const Options& options) {
                  elements, seconds * 1e6, algorithm, busbw, wrong);
       std::fflush(stdout);
       results.add({.name = collective.name,
-                   .size = fmt::format("{} bytes of {}", bytes, options.dtype),
+                   .size = fmt::format("{} bytes of {}", bytes, name_of(options.dtype)),
                    .seconds = seconds,
                    .bytes = static_cast<double>(bytes),
                    .more = {{"busbw_gb_per_s", busbw}}});
@@ -242,12 +241,12 @@ void show_ring(Communicator& comm, const Options& options) {
 void check_sizes(const Options& options) {
   check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
         options.min_bytes, options.max_bytes);
-  check(
-      !measures(options, "ring_all_reduce") ||
-          options.segment_bytes >= static_cast<std::int64_t>(size_of(dtype_from_name(options.dtype.c_str()))),
-      "--segment-bytes is {}, expected at least an element of {}", options.segment_bytes, options.dtype);
+  check(!measures(options, "ring_all_reduce") ||
+            options.segment_bytes >= static_cast<std::int64_t>(size_of(options.dtype)),
+        "--segment-bytes is {}, expected at least an element of {}", options.segment_bytes,
+        name_of(options.dtype));
   // The least memory of a rank: input and output, and the values of one buffer twice in double precision.
-  const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
+  const auto element = static_cast<double>(size_of(options.dtype));
   const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -261,7 +260,7 @@ std::string describe_work(const Options& options) {
   return fmt::format(
       "--dtype {}\n--operations {}\n--min-bytes {}\n--max-bytes {}\n--iterations {}\n--segment-bytes {}\n"
       "--in-flight {}\n--slow-link {}\n--trace-ring {}\n",
-      options.dtype, fmt::join(options.operations, ","), options.min_bytes, options.max_bytes,
+      name_of(options.dtype), fmt::join(options.operations, ","), options.min_bytes, options.max_bytes,
       options.iterations, options.segment_bytes, options.in_flight, text_of(options.slow_link),
       options.trace_ring);
 }
@@ -273,7 +272,7 @@ void run_ranks(const Options& options) {
     fmt::print("{}", describe(env));
     return;
   }
-  const Device device = device_of_rank(env, options.device, cuda_device_count());
+  const Device device = device_of_rank(env, options.device, options.device ? 0 : cuda_device_count());
   const std::shared_ptr<Communicator> comm =
       connect(env, device, Seconds(options.comm_timeout), options.slow_link);
   verify_same(*comm, "the ranks' flags", "line", describe_work(options));
@@ -299,7 +298,7 @@ int main(int argc, char** argv) {
   app.option("--operations", word(options.operations, names),
              "operations to measure, separated by commas [all]")
       .no_default();
-  app.option("--dtype", word(options.dtype, {"f32", "f16", "bf16"}), "dtype of the elements");
+  app.option("--dtype", dtype_value(options.dtype), "dtype of the elements");
   app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size in bytes");
   app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size in bytes");
   app.option("--iterations", between(options.iterations, 1, 1000000), "number of calls in a timed interval");

@@ -25,14 +25,14 @@ struct EvaluateCommand {
                  "file with the text; -: standard input [tinyshakespeare]");
     flags.option("--whole", whole, "evaluate the whole text, not only its last 10%");
     flags.option("--eval-batch-size", between(batch_size, 1, 1 << 20), "sequences in a forward pass");
-    flags.option("--device", device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
+    flags.option("--device", device, kDeviceHelp);
   }
 
   void run() const {
     const NoGrad no_grad;
     const TextModel loaded = load_text_model(model);
     loaded.model->eval();
-    const Device on = Device::parse(device);
+    const Device on = device_or_auto(device);
     const ParameterArena arena(*loaded.model, on);
     const std::string text = read_text(file);
     const Tokens all = encode(file, text, *loaded.tokenizer);
@@ -59,7 +59,8 @@ struct EvaluateCommand {
                counted(tokens.size() - 1, "token"));
   }
 
-  std::string model, file, device = "auto";
+  std::string model, file;
+  std::optional<Device> device;
   bool whole = false;
   std::int64_t batch_size = 16;
 };

@@ -48,7 +48,7 @@ struct GenerateCommand {
     flags.option("--seed", options.sampling.seed,
                  "seed of the random numbers; the n-th text has this seed + n - 1");
     flags.option("--stop", stop, "text at which to stop");
-    flags.option("--device", device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
+    flags.option("--device", device, kDeviceHelp);
   }
 
   void run() const {
@@ -66,7 +66,7 @@ struct GenerateCommand {
       });
     }
     loaded.model->eval();
-    const ParameterArena arena(*loaded.model, Device::parse(device));
+    const ParameterArena arena(*loaded.model, device_or_auto(device));
     GenerationOptions own = options;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0) fmt::print("\n");
@@ -75,7 +75,8 @@ struct GenerateCommand {
     }
   }
 
-  std::string model, file, stop, device = "auto";
+  std::string model, file, stop;
+  std::optional<Device> device;
   std::vector<std::string> prompts = {"\n"};
   GenerationOptions options;
 };

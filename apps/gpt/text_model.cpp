@@ -1,5 +1,6 @@
 #include "apps/gpt/text_model.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -22,17 +23,24 @@ std::string text_of(const std::filesystem::path& path) {
 const char* const kTokenizerFile = "tokenizer.txt";
 
 std::string text_of(const Tokenizer& tokenizer) {
-  if (const auto* characters = dynamic_cast<const CharacterTokenizer*>(&tokenizer)) {
-    return "characters\n" + characters->characters();
-  }
-  return dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr ? "bytes\n" : "gpt2\n";
+  TokenizerKind kind = tokenizer.kind();
+  std::string text = tokenizer_value(kind).write() + '\n';
+  if (kind == TokenizerKind::characters)
+    text += static_cast<const CharacterTokenizer&>(tokenizer).characters();
+  return text;
 }
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text) {
-  if (kind == "characters") return std::make_shared<CharacterTokenizer>(text);
-  if (kind == "bytes") return std::make_shared<ByteTokenizer>();
+OptionValue tokenizer_value(TokenizerKind& kind) {
+  return named_option_value<TokenizerKind>(kind, {{"characters", TokenizerKind::characters},
+                                                  {"bytes", TokenizerKind::bytes},
+                                                  {"gpt2", TokenizerKind::byte_pairs}});
+}
+
+std::shared_ptr<const Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text) {
+  if (kind == TokenizerKind::characters) return std::make_shared<CharacterTokenizer>(text);
+  if (kind == TokenizerKind::bytes) return std::make_shared<ByteTokenizer>();
   return gpt2_tokenizer();
 }
 
@@ -41,11 +49,10 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& fol
   if (!std::filesystem::exists(path)) return gpt2_tokenizer();
   const std::vector<std::uint8_t> bytes = read_file(path);
   const std::string text(bytes.begin(), bytes.end());
-  const std::size_t line = text.find('\n');
-  const std::string kind = text.substr(0, line);
-  check(line != std::string::npos && (kind == "characters" || kind == "bytes" || kind == "gpt2"),
-        "{}: the first line is '{}', expected characters, bytes or gpt2", path.string(), kind);
-  return make_tokenizer(kind, std::string_view(text).substr(line + 1));
+  const std::size_t line = std::min(text.find('\n'), text.size());
+  TokenizerKind kind{};
+  named(path.string() + ": the first line", [&] { tokenizer_value(kind).read(text.substr(0, line)); });
+  return make_tokenizer(kind, std::string_view(text).substr(std::min(line + 1, text.size())));
 }
 
 TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout) {
@@ -54,7 +61,7 @@ TextModel load_text_model(const std::filesystem::path& folder, std::optional<dou
   const std::int64_t rows = loaded.model->options().vocabulary;
   // Models with GPT-2's tokens often have more rows, up to a round number such as 50304.
   constexpr std::int64_t kMaxUnusedRows = 1000;
-  const bool is_gpt2 = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
+  const bool is_gpt2 = loaded.tokenizer->kind() == TokenizerKind::byte_pairs;
   check(tokens == rows || (is_gpt2 && tokens < rows && rows - tokens <= kMaxUnusedRows),
         "{}: the tokenizer{} has {} tokens, the model has {}{}", folder.string(),
         std::filesystem::exists(folder / kTokenizerFile)
@@ -84,7 +91,7 @@ std::string read_text(const std::string& file) {
   return text;
 }
 
-std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,
+std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, TokenizerKind kind,
                                                     std::string_view text) {
   return named(name_of_text(file), [&] { return make_tokenizer(kind, text); });
 }

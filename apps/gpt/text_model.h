@@ -11,17 +11,18 @@
 #include "nn/gpt.h"
 #include "text/token_dataset.h"
 #include "text/tokenizer.h"
+#include "train/option_value.h"
 
 /// A folder with a model and its tokenizer: config.json and model.safetensors in Hugging Face's formats
 /// (nn/hugging_face.h), and tokenizer.txt in this program's format. A folder without tokenizer.txt uses
 /// GPT-2's tokenizer.
 namespace ringtape::gpt {
 
-/// The values of --tokenizer.
-inline const std::vector<std::string> kTokenizerKinds = {"characters", "bytes", "gpt2"};
+/// "characters", "bytes" or "gpt2" (byte pairs).
+OptionValue tokenizer_value(TokenizerKind& kind);
 
-/// A tokenizer of one of these kinds; `text` is the text from which "characters" takes its characters.
-std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text);
+/// A tokenizer of this kind, GPT-2's for byte pairs; a CharacterTokenizer takes its characters from `text`.
+std::shared_ptr<const Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text);
 
 /// The tokenizer of a folder. The first line of tokenizer.txt is the kind; for "characters" the characters
 /// follow. Throws Error for another first line.
@@ -58,7 +59,7 @@ auto named(const std::string& name, const Read& read) {
 }
 
 /// make_tokenizer() for `text`, which is that of `file`, and the tokens of `text`. Errors name the file.
-std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,
+std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, TokenizerKind kind,
                                                     std::string_view text);
 Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer);
 

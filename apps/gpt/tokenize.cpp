@@ -30,7 +30,7 @@ std::string quoted(const std::string& token) {
 
 struct TokenizeCommand {
   explicit TokenizeCommand(CommandLine& flags) {
-    flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
+    flags.option("--tokenizer", tokenizer_value(tokenizer),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--text", file_or_dash_value(file),
                  "file with the text; -: standard input [tinyshakespeare]");
@@ -56,7 +56,8 @@ struct TokenizeCommand {
     for (const std::int32_t id : ids) fmt::print("{:>6}  {}\n", id, quoted(chosen->token(id)));
   }
 
-  std::string tokenizer = "gpt2", file, prompt, model;
+  TokenizerKind tokenizer = TokenizerKind::byte_pairs;
+  std::string file, prompt, model;
   std::function<bool()> has_prompt;
   bool count = false;
 };

@@ -79,7 +79,7 @@ struct TrainCommand {
     flags.option("--text", file_or_dash_value(text),
                  "file with the text to learn, UTF-8; -: standard input; the last 10% are for validation "
                  "[tinyshakespeare, which is inside this program]");
-    flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
+    flags.option("--tokenizer", tokenizer_value(tokenizer),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
                  "steps between two evaluations on the validation text");
@@ -131,8 +131,10 @@ struct TrainCommand {
     task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
                                   counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
     task.settings["model"] = fmt::format("{} {}, {} of keys, {} in the MLP, dropout {}, {}biases",
-                                         folder.empty() ? model.architecture : "loaded", task.model_name,
-                                         counted(shape.kv_heads_or_default(), "head"),
+                                         !folder.empty()                             ? "loaded"
+                                         : model.architecture == Architecture::llama ? "llama"
+                                                                                     : "gpt2",
+                                         task.model_name, counted(shape.kv_heads_or_default(), "head"),
                                          shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ");
     if (!folder.empty()) {
       task.settings["config.json"] = fmt::format(
@@ -275,7 +277,8 @@ struct TrainCommand {
   ModelFlags model;
   LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
-  std::string text, tokenizer = "characters", folder, save_model;
+  std::string text, folder, save_model;
+  TokenizerKind tokenizer = TokenizerKind::characters;
   std::int64_t recompute = 0;
   std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
   std::function<bool()> dropout_is_given;

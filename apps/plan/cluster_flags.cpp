@@ -4,11 +4,21 @@
 
 namespace ringtape::planner {
 
+OptionValue algorithm_value(Algorithm& algorithm) {
+  using enum Algorithm;
+  return named_option_value<Algorithm>(
+      algorithm, {{name_of(ring), ring}, {name_of(tree), tree}, {name_of(hierarchical), hierarchical}});
+}
+
 void ClusterFlags::add(CommandLine& app) {
   app.group("Cluster: a preset, and changes to it");
+  std::vector<std::pair<std::string, const Cluster*>> presets;
   std::string names;
-  for (const Cluster& cluster : cluster_presets()) names += (names.empty() ? "" : ", ") + cluster.name;
-  app.option("--cluster", name_, names);
+  for (const Cluster& cluster : cluster_presets()) {
+    presets.emplace_back(cluster.name, &cluster);
+    names += (names.empty() ? "" : ", ") + cluster.name;
+  }
+  app.option("--cluster", named_option_value(preset_, presets), names);
 
   app.option("--ranks-per-node", between(ranks_per_node_, 1, kMaxSize), "ranks in a node");
   app.option("--intra-node-latency", between(intra_node_us_, 0, 1e7),
@@ -23,7 +33,7 @@ void ClusterFlags::add(CommandLine& app) {
 }
 
 Cluster ClusterFlags::cluster() const {
-  Cluster cluster = cluster_preset(name_);
+  Cluster cluster = *preset_;
   cluster.ranks_per_node = ranks_per_node_.value_or(cluster.ranks_per_node);
   const auto set = [](double& constant, const std::optional<double>& given, double unit) {
     if (given) constant = *given * unit;

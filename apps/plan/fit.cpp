@@ -9,11 +9,11 @@
 #include "apps/plan/transformer_flags.h"
 #include "core/ceil_div.h"
 #include "core/error.h"
-#include "optim/registry.h"
 #include "planner/fit_trial.h"
 #include "planner/memory.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace ringtape::planner {
 namespace {
@@ -21,8 +21,7 @@ namespace {
 struct Options {
   TrialModel model;
   TransformerFlags transformer;
-  std::string dtype = "f32";
-  std::string device = "auto";
+  std::optional<Device> device;
   Bytes memory, state, sample;
   bool estimate = false;
   std::int64_t global_batch = 0;
@@ -60,12 +59,12 @@ void add_flags(CommandLine& app, Options& options) {
              "keep only the input of each segment of this many layers or blocks; 0: keep everything")
       .excludes(state);
 
-  app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
+  app.option("--optimizer", optimizer_value(options.model.optimizer),
              "with the defaults of the training programs")
       .excludes(state);
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16")
+  app.option("--dtype", dtype_value(options.model.compute), "compute dtype: f32, bf16 or f16")
       .excludes(state);
-  app.option("--device", options.device, "auto, cpu, cuda or cuda:N").excludes(state).excludes(estimate);
+  app.option("--device", options.device, kDeviceHelp).excludes(state).excludes(estimate);
   app.group("Output");
   add_json_flag(app, options.json);
 }
@@ -103,7 +102,7 @@ FitResult fit_samples(const Options& options, std::int64_t most) {
 FitResult fit_by_estimate(const Options& options, std::int64_t most) {
   check(!options.memory.text.empty(), "--estimate: expected --memory too");
   const std::int64_t memory = bytes_of("--memory", options.memory);
-  const OptimizerKind& optimizer = optimizer_named(options.model.optimizer);
+  const OptimizerKind& optimizer = *options.model.optimizer;
   const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
     const MemoryRequest request{.micro_batch = micro_batch,
                                 .compute = options.model.compute,
@@ -119,7 +118,7 @@ FitResult fit_by_estimate(const Options& options, std::int64_t most) {
 }
 
 FitResult fit_by_trying(const Options& options, std::int64_t most) {
-  const Device device = Device::parse(options.device);
+  const Device device = device_or_auto(options.device);
   const bool has_memory = !options.memory.text.empty();
   check(has_memory || !device.is_cpu(),
         "filling a CPU's memory ends other programs: expected --memory, or --estimate");
@@ -146,7 +145,6 @@ BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
 }
 
 void plan(Options options) {
-  options.model.compute = dtype_from_name(options.dtype.c_str());
   const std::int64_t most = ceil_div(options.global_batch, options.ranks);
   if (options.transformer.are_given()) options.model.gpt = options.transformer.model();
   const bool is_known = !options.model.sizes.empty() || options.model.gpt;

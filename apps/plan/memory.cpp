@@ -8,6 +8,7 @@
 #include "optim/registry.h"
 #include "planner/memory.h"
 #include "planner/numbers.h"
+#include "train/option_types.h"
 
 namespace ringtape::planner {
 namespace {
@@ -17,12 +18,11 @@ struct Options {
   bool no_bias = false;
   TransformerRequest transformer;
   TransformerFlags sizes;
-  std::string attention = "plain";
+  bool is_tiled = false;  ///< --attention
   std::int64_t recompute = 0;
   std::optional<std::int64_t> parameters;
   MemoryRequest request;
-  std::string dtype = "f32";
-  std::string optimizer = "adam";
+  const OptimizerKind* optimizer = &optimizer_named("adam");
   std::optional<double> momentum;
   Recompute granularity = Recompute::none;
   double bucket = 25;          // MiB
@@ -49,7 +49,7 @@ void add_model_flags(CommandLine& app, Options& options) {
       "blocks; 0: keep everything");
 
   const Flag layers = options.sizes.add(app).excludes(mlp);
-  app.option("--attention", word(options.attention, {"plain", "tiled"}),
+  app.option("--attention", named_option_value<bool>(options.is_tiled, {{"plain", false}, {"tiled", true}}),
              "plain: activations by the papers' formulas; tiled: state and activations of this framework's "
              "GPT, which keeps no T x T tensors")
       .needs(layers);
@@ -74,8 +74,8 @@ void add_training_flags(CommandLine& app, Options& options) {
   app.group("Training");
   app.option("--micro-batch", between(options.request.micro_batch, 1, kMaxSize), "samples in a forward pass")
       .excludes(app["--parameters"]);
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
-  app.option("--optimizer", word(options.optimizer, optimizer_names()), "the optimizer");
+  app.option("--dtype", dtype_value(options.request.compute), "compute dtype: f32, bf16 or f16");
+  app.option("--optimizer", optimizer_value(options.optimizer), "the optimizer");
   app.option("--momentum", between(options.momentum, 0, 1e30),
              "its momentum, for optimizers with momentum [" +
                  optimizer_defaults(&OptimizerSettings::momentum) + "]")
@@ -97,8 +97,7 @@ void add_training_flags(CommandLine& app, Options& options) {
 
 MemoryPlan plan_of(Options options) {
   MemoryRequest& request = options.request;
-  request.compute = dtype_from_name(options.dtype.c_str());
-  const OptimizerKind& optimizer = optimizer_named(options.optimizer);
+  const OptimizerKind& optimizer = *options.optimizer;
   OptimizerSettings settings = optimizer.defaults;
   settings.momentum = options.momentum.value_or(settings.momentum);
   check(!options.momentum || has_setting(optimizer, &OptimizerSettings::momentum),
@@ -107,8 +106,8 @@ MemoryPlan plan_of(Options options) {
   request.state_per_parameter = optimizer.state_per_parameter(settings);
   request.sharding.bucket_bytes = buckets_of_mib(options.bucket).bytes;
   request.workspace = options.workspace << 20;
-  const bool is_mlp = !options.mlp.sizes.empty(), is_tiled = options.attention == "tiled";
-  check(options.recompute == 0 || is_mlp || is_tiled,
+  const bool is_mlp = !options.mlp.sizes.empty();
+  check(options.recompute == 0 || is_mlp || options.is_tiled,
         "--recompute {} has no effect: expected --mlp or --attention tiled with it", options.recompute);
   if (is_mlp) {
     options.mlp.recompute = options.recompute;
@@ -117,7 +116,7 @@ MemoryPlan plan_of(Options options) {
   }
   if (options.parameters) return plan_state(*options.parameters, options.transformer, request);
   check(options.sizes.are_given(), "which model? Expected --mlp, --layers or --parameters");
-  if (is_tiled) {
+  if (options.is_tiled) {
     check(
         options.granularity == Recompute::none && options.transformer.trainable_fraction == 1,
         "--recompute-granularity and --trainable-fraction are for --attention plain; tiled has --recompute");

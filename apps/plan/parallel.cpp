@@ -11,6 +11,7 @@
 #include "optim/registry.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace ringtape::planner {
 namespace {
@@ -21,10 +22,7 @@ struct Options {
   std::int64_t vocabulary = 0;
   ClusterFlags cluster;
   Bytes memory{.number = 80'000'000'000, .text = "80GB"};
-  std::string dtype = "bf16";
-  std::string optimizer = "adam";
-  std::string algorithm = "ring";
-  std::string compress = "none";
+  const OptimizerKind* optimizer = &optimizer_named("adam");
   bool sequence_parallel = false, no_sequence_parallel = false;
   bool reshard = false, no_reshard = false;
   std::int64_t workspace_mib = 0;
@@ -40,10 +38,10 @@ void add_model_flags(CommandLine& app, Options& options) {
   for (const char* size : {"--layers", "--heads", "--width", "--context"}) app[size].required();
   app.option("--vocabulary", between(options.vocabulary, 1, kMaxSize), kVocabularyHelp).required();
   app.option("--batch-size", between(request.global_batch, 1, kMaxSize), kBatchSizeHelp);
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
-  app.option("--optimizer", word(options.optimizer, optimizer_names()),
+  app.option("--dtype", dtype_value(request.compute), "compute dtype: f32, bf16 or f16");
+  app.option("--optimizer", optimizer_value(options.optimizer),
              "the optimizer, with the defaults of the training programs");
-  app.option("--compress", word(options.compress, {"none", "bf16", "f16"}),
+  app.option("--compress", compression_value(request.compress),
              "dtype of gradients between ranks; excludes ZeRO");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-6, 1e6), "MiB of gradients in a bucket");
 }
@@ -58,7 +56,8 @@ void add_rank_flags(CommandLine& app, Options& options) {
       "--workspace-mib", between(options.workspace_mib, 0, 1 << 20),
       "MiB of --memory that the model does not use; on a GPU Ringtape gives cuBLAS 32 for each stream");
   app.option("--flops", between(request.flops, 1, 1e21), "FLOP/s of a rank in matrix products");
-  app.option("--algorithm", options.algorithm, "algorithm of the collectives: ring, tree or hierarchical");
+  app.option("--algorithm", algorithm_value(request.algorithm),
+             "algorithm of the collectives: ring, tree or hierarchical");
 
   app.group("Sizes to fix instead of searching them");
   app.option("--tensor-parallel", between(request.tensor, 1, 100'000),
@@ -94,18 +93,14 @@ void plan(const Options& options) {
   ParallelRequest request = options.request;
   request.model = options.model.shape(options.vocabulary);
   request.cluster = options.cluster.cluster();
-  request.algorithm = algorithm_from_name(options.algorithm);
   request.memory = bytes_of("--memory", options.memory);
   request.workspace = options.workspace_mib << 20;
   request.bucket_sizes = buckets_of_mib(options.bucket_mib);
-  request.compute = dtype_from_name(options.dtype.c_str());
-  if (options.compress != "none") request.compress = dtype_from_name(options.compress.c_str());
   if (options.sequence_parallel || options.no_sequence_parallel) {
     request.sequence_parallel = options.sequence_parallel;
   }
   if (options.reshard || options.no_reshard) request.reshard = options.reshard;
-  const OptimizerKind& optimizer = optimizer_named(options.optimizer);
-  request.state_per_parameter = optimizer.state_per_parameter(optimizer.defaults);
+  request.state_per_parameter = options.optimizer->state_per_parameter(options.optimizer->defaults);
   const ParallelPlans plans = plan_parallel(request);
   print_plan(parallel_text(request, plans, options.show), parallel_json(request, plans), options.json);
 }

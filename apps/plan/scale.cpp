@@ -25,14 +25,12 @@ struct Options {
   ScaleRequest request;
   TransformerFlags transformer;
   ClusterFlags cluster;
-  std::string algorithm = "ring";
-  std::string jitter_shape = "lognormal";
   std::optional<double> forward_ms, backward_ms;
   double optimizer_ms = 0;
   std::optional<std::int64_t> tensor, context, pipeline;
   std::int64_t chunks = 1, recompute = 0;
   bool sequence_parallel = false;
-  std::string dtype = "bf16";
+  DType dtype = DType::bf16;
   double bucket_mib = 25;
   std::optional<double> first_bucket_mib;
   std::int64_t max_ranks = 100'000;
@@ -53,8 +51,8 @@ void add_mesh_flags(CommandLine& app, Options& options) {
       app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "number of stages");
   Flag recompute = app.option("--recompute", between(options.recompute, 0, 100'000),
                               "keep only the input of each segment of this many blocks; 0: keep everything");
-  Flag dtype = app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
-                          "compute dtype, f32, bf16 or f16; gradients are f32");
+  Flag dtype =
+      app.option("--dtype", dtype_value(options.dtype), "compute dtype, f32, bf16 or f16; gradients are f32");
   const std::vector<const char*> of_any_model = {"--forward-ms", "--backward-ms", "--gradient-bytes",
                                                  "--parameter-bytes", "--compression-ratio"};
   for (Flag* const flag : {&tensor, &context, &pipeline, &recompute, &dtype}) {
@@ -108,7 +106,7 @@ void add_model_flags(CommandLine& app, Options& options) {
 void add_communication_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Communication");
-  app.option("--algorithm", options.algorithm, "ring, tree or hierarchical");
+  app.option("--algorithm", algorithm_value(request.algorithm), "ring, tree or hierarchical");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-6, 1e6), "MiB of gradients in a bucket");
   app.option("--first-bucket-mib", between(options.first_bucket_mib, 1e-6, 1e6),
              "MiB of gradients in the first bucket [1, at most --bucket-mib]")
@@ -134,7 +132,12 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
   app.group("Stragglers and failures");
   const Flag jitter = app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
                                  "standard deviation of a rank's compute time, relative to the mean, 0 to 1");
-  app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential").needs(jitter);
+  using Shape = JitterRequest::Shape;
+  app.option("--jitter-shape",
+             named_option_value<Shape>(request.jitter.shape, {{"lognormal", Shape::lognormal},
+                                                              {"exponential", Shape::exponential}}),
+             "lognormal or exponential")
+      .needs(jitter);
   app.option("--steps", between(request.steps, 1, 10'000),
              "number of simulated steps, of which the mean is taken");
   app.option("--seed", request.jitter.seed, "seed of the jitter").needs(jitter);
@@ -176,7 +179,7 @@ void add_output_flags(CommandLine& app, Options& options) {
 ScaleMesh mesh_of(const Options& options, const TransformerOptions& model) {
   ScaleMesh mesh;
   mesh.request.model = model;
-  mesh.request.compute = dtype_from_name(options.dtype.c_str());
+  mesh.request.compute = options.dtype;
   mesh.way.mesh = {.tensor = static_cast<int>(options.tensor.value_or(1)),
                    .context = static_cast<int>(options.context.value_or(1)),
                    .pipeline = static_cast<int>(options.pipeline.value_or(1))};
@@ -198,8 +201,6 @@ void plan(const Options& options) {
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();
-  request.algorithm = algorithm_from_name(options.algorithm);
-  request.jitter.shape = jitter_shape_from_name(options.jitter_shape);
   if (options.forward_ms) request.forward = *options.forward_ms / 1e3;
   if (options.backward_ms) request.backward = *options.backward_ms / 1e3;
   request.optimizer = options.optimizer_ms / 1e3;

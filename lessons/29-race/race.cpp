@@ -68,7 +68,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  std::string device = "cpu";
+  std::optional<Device> device = Device{};
   CommandLine app(
       "Two streams of a training run, with or without their waits.\n"
       "Example: race --steps 5 --without host-wait");
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
                                                   {"stream-wait", Missing::stream_wait}}),
              "the wait to leave out: nothing, host-wait or stream-wait");
   return app.run(argc, argv, [&] {
-    options.device = Device::parse(device);
+    options.device = device_or_auto(device);
     run(options);
   });
 }

@@ -26,8 +26,8 @@ using namespace ringtape::lessons;
 constexpr std::int64_t kBatch = 32, kWidth = 128;
 
 struct Options {
-  double scale = 1;               ///< factor of the loss, and so of all gradients
-  std::string compress = "bf16";  ///< dtype of the second table
+  double scale = 1;              ///< factor of the loss, and so of all gradients
+  DType compress = DType::bf16;  ///< dtype of the second table
   std::uint64_t seed = 0;
 };
 
@@ -116,7 +116,7 @@ void one_reduction(Communicator& comm, const Options& options) {
 /// The error of the sum of 1, 10, 100 reductions, over the norm of the first mean gradient.
 std::vector<double> errors_of_sums(Communicator& comm, const Options& options, bool feedback, bool same) {
   Example example(options);
-  CompressHook hook(example.arena, dtype_from_name(options.compress.c_str()), feedback);
+  CompressHook hook(example.arena, options.compress, feedback);
   std::vector<double> off(static_cast<std::size_t>(example.arena.size())), errors;
   double first = 0;
   for (int i = 1; i <= 100; ++i) {
@@ -137,7 +137,7 @@ void many_reductions(Communicator& comm, const Options& options) {
       columns.push_back(errors_of_sums(comm, options, feedback, same));
   if (!prints(comm)) return;
   fmt::print("\nMany reductions in {}: error of their sum, in norms of one mean gradient\n",
-             options.compress);
+             name_of(options.compress));
   fmt::print("{:<10} {:>24} {:>30}\n", "", "the same gradients", "of new samples each time");
   fmt::print("{:<10} {:>12} {:>13} {:>14} {:>13}\n", "reductions", "no feedback", "feedback", "no feedback",
              "feedback");
@@ -154,7 +154,9 @@ int main(int argc, char** argv) {
   CommandLine app(
       "Gradients sent in 16 bits, and their errors.\nExample: mpirun -n 2 compression --compress f16");
   app.option("--scale", between(options.scale, 1e-30, 1e30), "factor of the loss, and so of all gradients");
-  app.option("--compress", word(options.compress, {"bf16", "f16"}), "dtype of the second table: bf16 or f16");
+  app.option("--compress",
+             named_option_value<DType>(options.compress, {{"bf16", DType::bf16}, {"f16", DType::f16}}),
+             "dtype of the second table: bf16 or f16");
   app.option("--seed", options.seed, "seed of the weights and samples");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

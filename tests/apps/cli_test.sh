@@ -605,9 +605,9 @@ refuse "--gradient-bytes" "${layers[@]}" --tensor-parallel 1 --gradient-bytes 2
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
-refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
-refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
-refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter 0.1 --jitter-shape uniform
+refuse "--cluster: expected h100-ndr" "${scale[@]}" --cluster abacus
+refuse "--algorithm: expected ring, tree or hierarchical, found 'star'" "${scale[@]}" --algorithm star
+refuse "--jitter-shape: expected lognormal or exponential, found 'uniform'" "${scale[@]}" --jitter 0.1 --jitter-shape uniform
 refuse "--jitter-shape: expected --jitter with it, found none" "${scale[@]}" --jitter-shape exponential
 refuse "--sync-each-micro-batch has no effect: expected --accumulation above 1 or --batch-size with it" "${scale[@]}" --sync-each-micro-batch
 refuse "--sequence-parallel has no effect: expected --tensor-parallel above 1 with it" "${layers[@]}" --tensor-parallel 1 --sequence-parallel

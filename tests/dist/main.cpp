@@ -13,6 +13,7 @@
 #include "tests/dist/late_communicator.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
+#include "train/option_value.h"
 
 namespace ringtape::test {
 
@@ -21,9 +22,11 @@ std::vector<NamedCommunicator>& all_communicators() {
   return ranks;
 }
 
-std::string device_of_run() {
-  const char* const device = std::getenv("RINGTAPE_DIST_DEVICE");
-  return device != nullptr ? device : "cpu";
+std::optional<Device> device_of_run() {
+  const char* const text = std::getenv("RINGTAPE_DIST_DEVICE");
+  std::optional<Device> device;
+  option_value(device).read(text != nullptr ? text : "cpu");
+  return device;
 }
 
 void connect_ranks(const RankEnvironment& env) {

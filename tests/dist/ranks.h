@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct NamedCommunicator {
 std::vector<NamedCommunicator>& all_communicators();
 
 /// The ranks' device, as --device has it: RINGTAPE_DIST_DEVICE, or "cpu".
-std::string device_of_run();
+std::optional<Device> device_of_run();
 
 /// Integers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
 inline double value_of(int rank, std::int64_t i) {

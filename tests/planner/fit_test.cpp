@@ -64,7 +64,7 @@ TEST_CASE("the largest micro-batch by trial agrees with the estimate", "[planner
   const std::size_t before = memory_stats({}).live;
   const std::int64_t memory = static_cast<std::int64_t>(before) + (8 << 20);
   for (const char* optimizer : {"adam", "sgd"}) {
-    const TrialModel model{.sizes = {784, 256, 256, 10}, .optimizer = optimizer};
+    const TrialModel model{.sizes = {784, 256, 256, 10}, .optimizer = &optimizer_named(optimizer)};
     FitResult tried;
     {
       const MemoryCap cap({}, memory);

@@ -13,15 +13,13 @@ using std::chrono::milliseconds;
 
 TEST_CASE("profile: sorted by a column", "[profile]") {
   Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
-  sort_rows(profile, "MFLOP");
+  sort_rows(profile, ProfileColumn::flops);
   CHECK(profile.rows[0].name == "linear");
-  sort_rows(profile, "total");
+  sort_rows(profile, ProfileColumn::total);
   CHECK(profile.rows[0].name == "(step itself)");
   CHECK(profile.rows[1].name == "(backward itself)");
-  sort_rows(profile, "operation");
+  sort_rows(profile, ProfileColumn::operation);
   CHECK(profile.rows.back().name == "wait");
-  for (const std::string_view column : profile_columns()) CHECK_NOTHROW(sort_rows(profile, column));
-  CHECK_THROWS_WITH(sort_rows(profile, "colour"), ContainsSubstring("no column is called 'colour'"));
 }
 
 namespace {
@@ -63,9 +61,7 @@ TEST_CASE("profile: columns are sorted by the names that the table has", "[profi
   const std::vector<SpanClock::duration> device(spans.size(), milliseconds(1));
   const std::string header = lines_of(
       profile_table(make_profile({.spans = spans, .wall = milliseconds(155), .device_times = device})))[0];
-  for (const std::string_view column : profile_columns()) {
-    CHECK_THAT(header, ContainsSubstring(std::string(column)));
-  }
+  for (const auto& [name, column] : profile_columns()) CHECK_THAT(header, ContainsSubstring(name));
 }
 
 TEST_CASE("profile: the rows and idle time add up to the step", "[profile]") {
@@ -109,7 +105,7 @@ TEST_CASE("profile: rows sorted by how near they come to the limit", "[profile]"
   copy.device = {};
   std::tie(product.name, copy.name) = std::pair("product", "copy");
   profile.rows = {nothing, product, copy};
-  sort_rows(profile, "limit");
+  sort_rows(profile, ProfileColumn::limit);
   CHECK(profile.rows[0].name == "copy");
   CHECK(profile.rows[1].name == "product");
 }

@@ -41,7 +41,7 @@ class Benchmarks(unittest.TestCase):
         self.refused("no ladder is named 'stairs'", "ladder", "stairs", status=1)
         self.refused("has no rung 99", "ladder", "gemm", "--rung", "99", "--size", "128", status=1)
         self.refused("a size of 100, expected a multiple", "ladder", "gemm", "--size", "100", status=1)
-        self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=1)
+        self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=2)
         for program in ("bench_attention", "bench_gemm", "bench_gpt", "bench_step"):
             self.refused("--dtype: expected f32, bf16", program, "--dtype", "f8", status=2)
         self.refused("--context", "bench_gpt", "--context", "1025", status=2)

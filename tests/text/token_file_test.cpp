@@ -19,7 +19,8 @@ using Ids = std::vector<std::int32_t>;
 /// A tokenizer with any number of tokens.
 class WideTokenizer : public Tokenizer {
  public:
-  explicit WideTokenizer(std::size_t size) : Tokenizer("wide", std::vector<std::string>(size), 0) {}
+  explicit WideTokenizer(std::size_t size)
+      : Tokenizer(TokenizerKind::bytes, std::vector<std::string>(size), 0) {}
   std::vector<std::int32_t> encode(std::string_view) const override { return {}; }
 };
 

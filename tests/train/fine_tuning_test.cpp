@@ -41,7 +41,7 @@ void add_lora_of_rank_2(GPT& model) {
 
 TrainerOptions run(std::int64_t steps, const std::filesystem::path& checkpoints = "") {
   TrainerOptions options;
-  options.device = "cpu";
+  options.device = Device{};
   options.observation.quiet = true;
   options.data = {.epochs = 30, .max_steps = steps, .batch_size = 8, .eval_batch_size = 8, .seed = 3};
   options.optimizer.learning_rate = 0.02;

@@ -153,7 +153,7 @@ TEST_CASE("language models: the targets of full windows are not counted", "[trai
 
 TrainerOptions short_run(const std::filesystem::path& checkpoints, std::int64_t steps) {
   TrainerOptions options;
-  options.device = "cpu";  // where the model of these tests computes
+  options.device = Device{};  // where the model of these tests computes
   options.observation.quiet = true;
   options.data = {.epochs = 4, .max_steps = steps, .batch_size = 6, .eval_batch_size = 4, .seed = 5};
   options.schedule.kind = ScheduleKind::constant;
@@ -170,7 +170,7 @@ Task play(std::int64_t samples_per_epoch) {
 }
 
 /// What a run of a GPT with a vocabulary of 4 says of the text, whose tokens are below 5.
-std::string error_of_small_vocabulary(const std::string& device) {
+std::string error_of_small_vocabulary(Device device) {
   Task task = play(20);
   task.make_model = [] {
     return std::make_shared<GPT>(
@@ -182,12 +182,12 @@ std::string error_of_small_vocabulary(const std::string& device) {
 }
 
 TEST_CASE("language models: a token outside of the vocabulary ends the run", "[train][text]") {
-  CHECK_THAT(error_of_small_vocabulary("cpu"), ContainsSubstring("is outside of [0, vocabulary)"));
+  CHECK_THAT(error_of_small_vocabulary(Device{}), ContainsSubstring("is outside of [0, vocabulary)"));
 }
 
 GPU_TEST_CASE("language models: a token outside of the vocabulary ends the run on a GPU too",
               "[train][text]") {
-  CHECK_THAT(error_of_small_vocabulary("cuda"), ContainsSubstring("is outside of [0, "));
+  CHECK_THAT(error_of_small_vocabulary(Device::parse("cuda")), ContainsSubstring("is outside of [0, "));
 }
 
 std::vector<double> trained_values(Trainer& trainer) {

@@ -17,7 +17,7 @@ namespace {
 
 TrainerOptions one_step() {
   TrainerOptions options;
-  options.device = "cpu";
+  options.device = Device{};
   options.observation.quiet = true;
   options.data = {.epochs = 1, .max_steps = 1, .batch_size = 8, .eval_batch_size = 8};
   options.accumulation.micro_batch = 4;
