@@ -51,10 +51,9 @@ RankEnvironment detect_rank_environment(const Environment& environment);
 std::string describe(const RankEnvironment& env);
 
 /// The device of this rank: `device`, or without one the GPU whose number is the local rank, or the CPU if
-/// there are no GPUs. `gpus` is the number of GPUs of this machine, which
-/// matters only without `device`. Throws Error if there is no GPU of that
-/// number, and for several ranks on CPUs that no MPI launcher has started (torchrun, srun without
-/// --mpi=pmix). Two ranks with the same GPU are not detected.
+/// there are no GPUs. `gpus` is the number of GPUs of this machine; it matters only without `device`. Throws
+/// Error if there is no GPU of that number, and for several ranks on CPUs that no MPI launcher has started
+/// (torchrun, srun without --mpi=pmix). Two ranks with the same GPU are not detected.
 Device device_of_rank(const RankEnvironment& env, std::optional<Device> device, int gpus);
 
 }  // namespace ringtape

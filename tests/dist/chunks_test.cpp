@@ -35,7 +35,7 @@ TEST_CASE("chunks: one whose last backward was inside no_sync is reduced when th
   for (const bool overlap : {true, false}) {
     INFO("overlap " << overlap);
     TwoChunks model;
-    ParameterArena arena(model, comm->device(), DType::f32, ArenaSharding{.zero_stages = &model.stages});
+    ParameterArena arena(model, comm->device(), DType::f32, ArenaSharding{.stages = &model.stages});
     DataParallel parallel(
         model, arena, comm,
         {.bucket_sizes = {1024, 1024}, .overlap = overlap, .allow_unused = false, .hook = nullptr});

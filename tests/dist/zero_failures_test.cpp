@@ -93,7 +93,7 @@ TEST_CASE("ZeRO: options that do not fit are an error", "[dist][zero]") {
   const ArenaSharding first = sharding_of(*comm, 1, 1), second = sharding_of(*comm, 2, 1);
   ArenaSharding other = first, third = first, outside = first;
   other.world_size = comm->size() + 1;
-  third.stage = 4;
+  third.zero_stage = 4;
   outside.rank = comm->size();
   CHECK_THAT(error_of([&] { make(other, {}); }), ContainsSubstring("the arena has the shard of rank"));
   CHECK_THAT(error_of([&] { make(third, {}); }), ContainsSubstring("ZeRO stage 4, expected 0 to 3"));
