@@ -1,7 +1,6 @@
 #include "apps/model_flags.h"
 
 #include "core/error.h"
-#include "nn/gpt.h"
 
 namespace ringtape {
 
@@ -28,7 +27,6 @@ TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   check(!is_llama || !options.bias, "--bias: the architecture llama has none, expected gpt2");
   if (is_llama) shape = llama_options(options);
   shape.vocabulary = vocabulary;
-  GPT::check_options(shape);
   return shape;
 }
 

@@ -108,6 +108,7 @@ struct TrainCommand {
     if (folder.empty()) {
       loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
       shape = model.shape(loaded.tokenizer->vocabulary_size());
+      GPT::check_options(shape);
     } else {
       loaded =
           load_text_model(folder, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);

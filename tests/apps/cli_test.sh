@@ -187,7 +187,7 @@ refuse "the data and --timeline both name 'my.json'" regression --data my.json -
 refuse "the data and --timeline both name './my.json'" regression --data my.json --timeline ./my.json
 refuse "the data and --timeline both name 'link.json'" regression --data my.json --timeline link.json
 ln -s later.json dangling.json
-refuse "--timeline and --report both name 'later.json'" mnist --max-steps 2 --timeline later.json --report dangling.json
+refuse "--timeline and --report both name 'dangling.json'" mnist --max-steps 2 --timeline later.json --report dangling.json
 rm dangling.json
 refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
 for each in "--save step-000000000003.safetensors" "--report step-000000000003.json" "--metrics lock"; do
