@@ -18,7 +18,7 @@ void ClusterFlags::add(CommandLine& app) {
     presets.emplace_back(cluster.name, &cluster);
     names += (names.empty() ? "" : ", ") + cluster.name;
   }
-  app.option("--cluster", named_option_value(preset_, presets), names);
+  app.option("--cluster", named_option_value(preset_, presets), "preset: " + names);
 
   app.option("--ranks-per-node", between(ranks_per_node_, 1, kMaxSize), "ranks in a node");
   app.option("--intra-node-latency", between(intra_node_us_, 0, 1e7),

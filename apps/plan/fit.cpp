@@ -60,7 +60,7 @@ void add_flags(CommandLine& app, Options& options) {
       .excludes(state);
 
   app.option("--optimizer", optimizer_value(options.model.optimizer),
-             "with the defaults of the training programs")
+             "the optimizer, with the defaults of the training programs")
       .excludes(state);
   app.option("--dtype", dtype_value(options.model.compute), "compute dtype: f32, bf16 or f16")
       .excludes(state);

@@ -77,7 +77,7 @@ void add_training_flags(CommandLine& app, Options& options) {
   app.option("--dtype", dtype_value(options.request.compute), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", optimizer_value(options.optimizer), "the optimizer");
   app.option("--momentum", between(options.momentum, 0, 1e30),
-             "its momentum, for optimizers with momentum [" +
+             "momentum of --optimizer, for those that have it [" +
                  optimizer_defaults(&OptimizerSettings::momentum) + "]")
       .no_default();
   app.option("--zero", between(options.request.sharding.zero_stage, 0, 3), "ZeRO stage");
