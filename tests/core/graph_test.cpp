@@ -58,7 +58,7 @@ TEST_CASE("tensors outlive the graph memory pool that they are in", "[graph]") {
 }
 
 TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[graph]") {
-  const Tensor x = tensor_of({1}, {}), qkv = zeros({1, 2, 3});
+  const Tensor x = tensor_of({1}, {}), qkv = zeros({1, 2, 3}), tokens = zeros({1, 1, 4});
   const Stream stream = Stream::current(Device{});
   const Event event(Device{});
   CHECK_FALSE(is_capturing());
@@ -71,6 +71,8 @@ TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[g
     CHECK_THROWS_WITH(event.synchronize(), ContainsSubstring("Event::synchronize()"));
     CHECK_THROWS_WITH(rand({2}), ContainsSubstring("random numbers are drawn"));
     CHECK_THROWS_WITH(dropout(x, 0.5), ContainsSubstring("the mask of dropout is drawn"));
+    CHECK_THROWS_WITH(dropout_of_tokens(tokens, 0.5, {{0, 1}}, 1),
+                      ContainsSubstring("the mask of dropout is drawn"));
     CHECK_THROWS_WITH(causal_self_attention(qkv, 1, 1, {.dropout = 0.5}),
                       ContainsSubstring("the mask of dropout is drawn"));
     CHECK_THROWS_WITH(CaptureScope(), ContainsSubstring("already capturing one"));

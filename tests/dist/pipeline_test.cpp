@@ -134,12 +134,11 @@ struct Staged {
     pipeline = std::make_unique<Pipeline>(*model, stages(), line, PipelineOptions{.schedule = way.schedule});
   }
   const Stages& stages() const { return *owner->stages(); }
-  /// Returns the sum of the losses, on every rank.
-  double backward() {
+  /// Returns the sum of the losses on the last stage, 0 on the others.
+  double forward_backward() {
     manual_seed(7);
     std::vector<Shape> shapes;
     for (std::size_t m = 0; m < kMicroBatches.size(); ++m) shapes.push_back(kind.input(m, dtype).shape());
-    const Tensor sum = zeros({1}, DType::f32, line->device());
     double own = 0;
     pipeline->forward_backward(
         shapes, {.input = [&](std::size_t m) { return to(kind.input(m, dtype), line->device()); },
@@ -149,6 +148,11 @@ struct Staged {
                        own += loss.item();
                        loss.backward();
                      }});
+    return own;
+  }
+  /// Returns the sum of the losses, on every rank.
+  double backward() {
+    const double own = forward_backward();
     pipeline->sum_tied_gradients();
     const Tensor loss = tensor_of({own}, {1}, DType::f64);
     if (line->device().is_cuda()) {
@@ -497,6 +501,23 @@ TEST_CASE("pipeline: on a GPU a result that was sent is released in stream order
     const std::size_t before = memory_stats(line->device()).live;
     staged.pipeline->forward(input);
     CHECK(memory_stats(line->device()).live == before);
+  }
+}
+
+TEST_CASE("pipeline: on a GPU a gradient that was sent is released in stream order", "[dist][stages]") {
+  const auto line = this_run();
+  if (line->device().is_cpu() || line->size() == 1) return;
+  for (const Way& way : kWays) {
+    if (!fits(way)) continue;
+    INFO(way.name);
+    Staged staged(kinds().front(), way, DType::f32);
+    staged.connect(way);
+    staged.forward_backward();  // the first one allocates the parameters' gradients
+    for (int update = 0; update < 3; ++update) {
+      const std::size_t before = memory_stats(line->device()).live;
+      staged.forward_backward();
+      CHECK(memory_stats(line->device()).live == before);
+    }
   }
 }
 
