@@ -4,12 +4,17 @@
 
 namespace ringtape {
 
+const char* name_of(Architecture architecture) {
+  return architecture == Architecture::llama ? "llama" : "gpt2";
+}
+
 void ModelFlags::add(CommandLine& flags) {
-  flags.option("--architecture",
-               named_option_value<Architecture>(
-                   architecture, {{"gpt2", Architecture::gpt2}, {"llama", Architecture::llama}}),
-               "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
-               "positions, SwiGLU, no biases, an untied output layer");
+  using enum Architecture;
+  flags.option(
+      "--architecture",
+      named_option_value<Architecture>(architecture, {{name_of(gpt2), gpt2}, {name_of(llama), llama}}),
+      "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
+      "positions, SwiGLU, no biases, an untied output layer");
   flags.option("--layers", between(options.layers, 1, 1000), kLayersHelp);
   flags.option("--heads", between(options.heads, 1, 1000), kHeadsHelp);
   flags.option("--kv-heads", between(options.kv_heads, 0, 1000),

@@ -12,7 +12,10 @@ inline constexpr const char* kWidthHelp = "elements of a token's vector (the mod
 inline constexpr const char* kContextHelp = "tokens in a sequence, which is a sample";
 inline constexpr const char* kVocabularyHelp = "size of the vocabulary";
 
+/// What --architecture selects.
 enum class Architecture { gpt2, llama };
+/// "gpt2" or "llama".
+const char* name_of(Architecture architecture);
 
 /// The flags of a GPT's shape, except for its vocabulary.
 struct ModelFlags {

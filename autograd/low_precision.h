@@ -12,8 +12,8 @@ namespace ringtape {
 /// loaded, received from another rank) their versions differ, and the copy is rounded again here, at its next
 /// use.
 ///
-/// Throws Error that begins with `operation` where `dtype` is the parameter's own although its arena still
-/// computes in 16 bits: otherwise the whole model would silently compute in f32.
+/// Throws Error that begins with `operation` where `dtype` is not the one in which the parameter's arena
+/// still computes: with f32 the whole model would silently compute in f32.
 Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation = "in_dtype");
 
 /// The dtype that a model with this parameter computes in: the dtype of its 16-bit copy, if it has one, or

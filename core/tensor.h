@@ -87,8 +87,8 @@ class Tensor {
   /// True when a gradient will be computed for this tensor.
   bool requires_grad() const;
   /// Makes a tensor that no recorded operation produced a leaf with (or without) a gradient; returns the
-  /// tensor itself. Throws Error for the result of a recorded operation, and for a gradient of a dtype other
-  /// than f32 and f64.
+  /// tensor itself. Throws Error for the result of a recorded operation, for a gradient of a dtype other than
+  /// f32 and f64, and for a gradient of a parameter that its ParameterArena holds as frozen.
   Tensor& set_requires_grad(bool value);
   /// The gradient accumulated so far; undefined when there is none.
   Tensor grad() const;

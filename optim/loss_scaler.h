@@ -41,9 +41,9 @@ class LossScaler {
   /// During the scaler's lifetime the gradients in the arena are scaled: clip_grad_norm() computes the norm
   /// of the unscaled gradients, and steps divide by the factor, so every backward must be the scaler's: a
   /// backward() without a gradient throws Error. Keep the scaler until step(), which throws Error otherwise.
-  /// The arena must outlive the scaler. Throws Error for an arena that already has a scaler, and unless
-  /// 0 < floor <= initial_scale, growth_factor > 1, 0 < backoff_factor < 1, growth_interval >= 1 and
-  /// world_size >= 1, all finite and in f32, in which the kernel computes.
+  /// The arena must outlive the scaler. Throws Error for an arena that already has a scaler or a gradient,
+  /// and unless 0 < floor <= initial_scale, growth_factor > 1, 0 < backoff_factor < 1, growth_interval >= 1
+  /// and world_size >= 1, all finite and in f32, in which the kernel computes.
   explicit LossScaler(ParameterArena& arena, const LossScalerOptions& options = {});
   ~LossScaler() { arena_.set_loss_scale(nullptr); }
   LossScaler(const LossScaler&) = delete;

@@ -9,6 +9,7 @@
 
 namespace ringtape {
 
+/// What the tokens of a vocabulary are: a text's characters, the 256 bytes, or the pairs of BPE.
 enum class TokenizerKind { characters, bytes, byte_pairs };
 
 /// A vocabulary of tokens, which are strings of bytes, and a way to write a text as their ids, 0 to

@@ -132,9 +132,7 @@ struct TrainCommand {
     task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
                                   counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
     task.settings["model"] = fmt::format("{} {}, {} of keys, {} in the MLP, dropout {}, {}biases",
-                                         !folder.empty()                             ? "loaded"
-                                         : model.architecture == Architecture::llama ? "llama"
-                                                                                     : "gpt2",
+                                         folder.empty() ? name_of(model.architecture) : "loaded",
                                          task.model_name, counted(shape.kv_heads_or_default(), "head"),
                                          shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ");
     if (!folder.empty()) {

@@ -605,7 +605,7 @@ refuse "--gradient-bytes" "${layers[@]}" --tensor-parallel 1 --gradient-bytes 2
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
-refuse "--cluster: expected h100-ndr" "${scale[@]}" --cluster abacus
+refuse "--cluster: expected h100-ndr, v100-edr or p100-ethernet, found 'abacus'" "${scale[@]}" --cluster abacus
 refuse "--algorithm: expected ring, tree or hierarchical, found 'star'" "${scale[@]}" --algorithm star
 refuse "--jitter-shape: expected lognormal or exponential, found 'uniform'" "${scale[@]}" --jitter 0.1 --jitter-shape uniform
 refuse "--jitter-shape: expected --jitter with it, found none" "${scale[@]}" --jitter-shape exponential
