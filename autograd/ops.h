@@ -16,7 +16,7 @@
 /// parameter takes the copy by in_dtype().
 namespace ringtape {
 
-// ---- elementwise, equal shapes ----
+// ---- pointwise, equal shapes ----
 /// a + b
 Tensor add(const Tensor& a, const Tensor& b);
 /// a * b

@@ -51,18 +51,19 @@ StepTimes times_of(StepModel model, const Communicate& communicate) {
 }
 
 void add_time(const ParallelRequest& request, ParallelPlan& plan) {
-  const ParallelWay& way = plan.way;
-  const Cluster data_group = group_of_ranks(request.cluster, way.mesh.tensor);
+  const ParallelConfig& config = plan.config;
+  const Cluster data_group = group_of_ranks(request.cluster, config.mesh.tensor);
   const Communicate communicate = [&](Collective kind, double bytes, std::vector<double>& times) {
-    times[0] += collective_time(
-        data_group,
-        {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.data_and_context(), .bytes = bytes});
+    times[0] += collective_time(data_group, {.kind = kind,
+                                             .algorithm = request.algorithm,
+                                             .ranks = config.mesh.data_and_context(),
+                                             .bytes = bytes});
   };
-  const StepTimes times = times_of(step_of(request, way), communicate);
+  const StepTimes times = times_of(step_of(request, config), communicate);
   plan.step = times.step;
   plan.computing = times.computing;
-  plan.bubble =
-      bubble_in_micro_batches(way) / (static_cast<double>(way.micro_batches) + bubble_in_micro_batches(way));
+  plan.bubble = bubble_in_micro_batches(config) /
+                (static_cast<double>(config.micro_batches) + bubble_in_micro_batches(config));
   const double of_model = 3 * forward_flops(request.model, request.global_batch, request.model.context);
   plan.utilisation = of_model / (plan.step * request.flops * static_cast<double>(request.ranks));
 }
@@ -78,23 +79,23 @@ std::vector<bool> sequence_of(const ParallelRequest& request, const MeshSizes& m
   return values_of(request.sequence_parallel, {false, true});
 }
 
-/// The ways of a mesh and a ZeRO stage.
-std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes& mesh, int zero) {
-  std::vector<ParallelWay> ways;
+/// The configurations of a mesh and a ZeRO stage.
+std::vector<ParallelConfig> configs_of(const ParallelRequest& request, const MeshSizes& mesh, int zero) {
+  std::vector<ParallelConfig> configs;
   const std::int64_t own = request.global_batch / mesh.data;  // samples of a rank
   for (const bool reshard : zero == 3 ? values_of(request.reshard, {true, false}) : std::vector{true}) {
     for (const std::int64_t chunks : numbers_of_chunks(request, mesh.pipeline)) {
       for (const bool sequence : sequence_of(request, mesh)) {
         for (const std::int64_t recompute : values_of(request.recompute, {0, 1})) {
           for (const std::int64_t micro_batch : values_of(request.micro_batch, divisors(own))) {
-            ways.push_back(
+            configs.push_back(
                 {mesh, zero, reshard, sequence, recompute, chunks, micro_batch, own / micro_batch});
           }
         }
       }
     }
   }
-  return ways;
+  return configs;
 }
 
 void check_request(const ParallelRequest& request) {
@@ -139,14 +140,14 @@ void check_request(const ParallelRequest& request) {
           product(34, std::max(request.model.vocabulary, product(request.model.layers, width))));
 }
 
-/// Adds the fastest way of a mesh and ZeRO stage that fits to the plans, or else the reason why there is
-/// none.
+/// Adds the fastest configuration of a mesh and ZeRO stage that fits to the plans, or else the reason why
+/// there is none.
 void add_best(const ParallelRequest& request, const MeshSizes& mesh, int zero, ParallelPlans& all) {
   std::optional<ParallelPlan> best;
   std::int64_t least = 0;
-  for (const ParallelWay& way : ways_of(request, mesh, zero)) {
-    ++all.ways;
-    ParallelPlan plan = plan_of(request, way);
+  for (const ParallelConfig& config : configs_of(request, mesh, zero)) {
+    ++all.configs;
+    ParallelPlan plan = plan_of(request, config);
     if (least == 0 || plan.bytes < least) least = plan.bytes;
     if (plan.bytes > request.memory) continue;
     add_time(request, plan);

@@ -8,13 +8,13 @@ namespace ringtape::planner {
 namespace {
 
 /// "sequence, recompute 1, 2 chunks"
-std::string settings_text(const ParallelWay& way) {
+std::string settings_text(const ParallelConfig& config) {
   std::string text;
   const auto add = [&text](const std::string& setting) { text += (text.empty() ? "" : ", ") + setting; };
-  if (!way.reshard) add("no reshard");
-  if (way.sequence_parallel) add("sequence");
-  if (way.recompute > 0) add(fmt::format("recompute {}", way.recompute));
-  if (way.chunks > 1) add(fmt::format("{} chunks", way.chunks));
+  if (!config.reshard) add("no reshard");
+  if (config.sequence_parallel) add("sequence");
+  if (config.recompute > 0) add(fmt::format("recompute {}", config.recompute));
+  if (config.chunks > 1) add(fmt::format("{} chunks", config.chunks));
   return text;
 }
 
@@ -38,12 +38,12 @@ std::string table(const ParallelRequest& request, const ParallelPlans& plans, st
                   "bubble", "step ms", "tokens/s", "busy");
   for (const ParallelPlan& plan : plans.plans) {
     if (most-- == 0) break;
-    const ParallelWay& way = plan.way;
+    const ParallelConfig& config = plan.config;
     text += without_spaces_at_end(fmt::format(
-        "{} {:>13} {:>10} {:>10} {:>6.1f}% {:>10.5g} {:>11.6g} {:>5.1f}%   {}", mesh_text(way.mesh, way.zero),
-        fmt::format("{} x {}", way.micro_batches, way.micro_batch), bytes_text(plan.bytes),
-        bytes_text(static_cast<std::int64_t>(plan.bytes_sent)), 100 * plan.bubble, 1e3 * plan.step,
-        tokens_per_second(request, plan), 100 * plan.utilisation, settings_text(way)));
+        "{} {:>13} {:>10} {:>10} {:>6.1f}% {:>10.5g} {:>11.6g} {:>5.1f}%   {}",
+        mesh_text(config.mesh, config.zero), fmt::format("{} x {}", config.micro_batches, config.micro_batch),
+        bytes_text(plan.bytes), bytes_text(static_cast<std::int64_t>(plan.bytes_sent)), 100 * plan.bubble,
+        1e3 * plan.step, tokens_per_second(request, plan), 100 * plan.utilisation, settings_text(config)));
   }
   return text;
 }
@@ -56,7 +56,7 @@ std::string details(const ParallelPlan& plan) {
                         row.how);
   }
   text += fmt::format("{:<22} {:>18} {:>12}\n", "total", grouped(plan.bytes), bytes_text(plan.bytes));
-  const MeshSizes& mesh = plan.way.mesh;
+  const MeshSizes& mesh = plan.config.mesh;
   const std::string data_and_context = mesh.context == 1 ? "data" : "data and context";
   if (mesh.data * mesh.context > 1)
     text += "\n" + traffic_table(plan.traffic.data, data_and_context, mesh.data * mesh.context);
@@ -87,22 +87,22 @@ Json json_of(const MeshSizes& mesh, int zero) {
 }
 
 Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
-  const ParallelWay& way = plan.way;
-  Json json = json_of(way.mesh, way.zero);
-  json["reshard_after_forward"] = way.reshard;
-  json["sequence_parallel"] = way.sequence_parallel;
-  json["recompute"] = way.recompute;
-  json["chunks"] = way.chunks;
-  json["micro_batch"] = way.micro_batch;
-  json["micro_batches"] = way.micro_batches;
+  const ParallelConfig& config = plan.config;
+  Json json = json_of(config.mesh, config.zero);
+  json["reshard_after_forward"] = config.reshard;
+  json["sequence_parallel"] = config.sequence_parallel;
+  json["recompute"] = config.recompute;
+  json["chunks"] = config.chunks;
+  json["micro_batch"] = config.micro_batch;
+  json["micro_batches"] = config.micro_batches;
   json["memory_bytes"] = plan.bytes;
   json["memory"] = Json::Array{};
   for (const MemoryRow& row : plan.memory) {
     json["memory"].push_back(Json{{"name", row.name}, {"bytes", row.bytes}, {"how", row.how}});
   }
-  json["traffic"] = {{"data", json_of(plan.traffic.data, way.mesh.data * way.mesh.context)},
-                     {"tensor", json_of(plan.traffic.tensor, way.mesh.tensor)},
-                     {"context", json_of(plan.traffic.context, way.mesh.context)},
+  json["traffic"] = {{"data", json_of(plan.traffic.data, config.mesh.data * config.mesh.context)},
+                     {"tensor", json_of(plan.traffic.tensor, config.mesh.tensor)},
+                     {"context", json_of(plan.traffic.context, config.mesh.context)},
                      {"pipeline", json_of(plan.traffic.pipeline, 2)}};
   json["bytes_sent"] = plan.bytes_sent;
   json["bubble"] = plan.bubble;
@@ -121,7 +121,7 @@ std::string parallel_text(const ParallelRequest& request, const ParallelPlans& p
       fmt::format("{} parameters; {} x {} an update; {} of {}, nodes of {}; {} computed\n\n",
                   grouped(parameter_count(model)), grouped(request.global_batch),
                   grouped(model.context, "token"), grouped(request.ranks, "rank"), bytes_text(request.memory),
-                  request.cluster.ranks_per_node, grouped(plans.ways, "way"));
+                  request.cluster.ranks_per_node, grouped(plans.configs, "configuration"));
   text += table(request, plans, most);
   if (std::ssize(plans.plans) > most)
     text += fmt::format("and {} slower, by --show or --json\n", std::ssize(plans.plans) - most);

@@ -29,17 +29,17 @@ void check_seconds(const char* name, double seconds) {
 /// The mesh of this many ranks, with `accumulation` micro-batches.
 ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
   ScaleMesh mesh = *request.mesh;
-  mesh.way.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
-  mesh.way.zero = mesh.way.mesh.data_and_context() > 1 ? request.zero : 0;
-  mesh.way.micro_batch = request.micro_batch;
-  mesh.way.micro_batches = accumulation;
-  mesh.way.every_micro_batch = request.every_micro_batch;
+  mesh.config.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
+  mesh.config.zero = mesh.config.mesh.data_and_context() > 1 ? request.zero : 0;
+  mesh.config.micro_batch = request.micro_batch;
+  mesh.config.micro_batches = accumulation;
+  mesh.config.every_micro_batch = request.every_micro_batch;
   mesh.request.ranks = ranks;
   mesh.request.cluster = request.cluster;
   mesh.request.algorithm = request.algorithm;
   mesh.request.flops = request.flops;
   mesh.request.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
-  mesh.request.global_batch = product(product(request.micro_batch, accumulation), mesh.way.mesh.data);
+  mesh.request.global_batch = product(product(request.micro_batch, accumulation), mesh.config.mesh.data);
   return mesh;
 }
 
@@ -54,7 +54,7 @@ std::int64_t part_ranks(const ScaleRequest& request) {
 
 /// The group of ranks that reduce gradients.
 Cluster mean_group(const ScaleRequest& request) {
-  return request.mesh ? group_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
+  return request.mesh ? group_of_ranks(request.cluster, request.mesh->config.mesh.tensor) : request.cluster;
 }
 
 /// Seconds of a micro-batch's forward.
@@ -130,21 +130,21 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
   const std::int64_t of_model = request.mesh->model_ranks();
   check(ranks % of_model == 0,
         "{}: expected a multiple of the {} of a model, {} tensor{} x {} pipeline, the nearest is {}",
-        counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
-        request.mesh->way.mesh.pipeline, nearest_multiple(ranks, of_model));
+        counted(ranks, "rank"), of_model, request.mesh->config.mesh.tensor, request.mesh->context_text(),
+        request.mesh->config.mesh.pipeline, nearest_multiple(ranks, of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
-  check_flags_have_effect(mesh.way.mesh.tensor, mesh.way.sequence_parallel, mesh.way.mesh.pipeline,
-                          mesh.way.chunks);
-  const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
-  check(!mesh.way.sequence_parallel || sequence % (context * mesh.way.mesh.tensor) == 0,
-        "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
+  check_flags_have_effect(mesh.config.mesh.tensor, mesh.config.sequence_parallel, mesh.config.mesh.pipeline,
+                          mesh.config.chunks);
+  const std::int64_t sequence = mesh.request.model.context, context = mesh.config.mesh.context;
+  check(!mesh.config.sequence_parallel || sequence % (context * mesh.config.mesh.tensor) == 0,
+        "{} tensor ranks do not divide a sequence of {}", mesh.config.mesh.tensor,
         counted(sequence / context, "token"));
-  check(has_blocks(mesh.request, mesh.way.mesh.pipeline, mesh.way.chunks),
+  check(has_blocks(mesh.request, mesh.config.mesh.pipeline, mesh.config.chunks),
         "a model of {} is too small for {} of {}: expected a block for each stage and a unit for each chunk",
-        counted(mesh.request.model.layers, "layer"), counted(mesh.way.mesh.pipeline, "stage"),
-        counted(mesh.way.chunks, "chunk"));
-  check(reason_against(mesh.request, mesh.way.mesh).empty(), "{}: {}", counted(ranks, "rank"),
-        reason_against(mesh.request, mesh.way.mesh));
+        counted(mesh.request.model.layers, "layer"), counted(mesh.config.mesh.pipeline, "stage"),
+        counted(mesh.config.chunks, "chunk"));
+  check(reason_against(mesh.request, mesh.config.mesh).empty(), "{}: {}", counted(ranks, "rank"),
+        reason_against(mesh.request, mesh.config.mesh));
 }
 
 void check_ranks(const ScaleRequest& request) {
@@ -162,7 +162,7 @@ StepModel step_model(const ScaleRequest& request, std::int64_t ranks, std::int64
   StepModel model;
   if (request.mesh) {
     const ScaleMesh mesh = mesh_of(request, ranks, accumulation);
-    model = step_of(mesh.request, mesh.way);
+    model = step_of(mesh.request, mesh.config);
     model.together = mesh.part_ranks();
   } else {
     const double forward = forward_by_flops(request);
@@ -269,7 +269,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
   add_failures(request, point);
   if (!request.mesh) return point;
   const ScaleMesh mesh = mesh_of(request, ranks, accumulation);
-  const ParallelPlan plan = plan_of(mesh.request, mesh.way);
+  const ParallelPlan plan = plan_of(mesh.request, mesh.config);
   point.memory = plan.bytes;
   point.bytes_sent = plan.bytes_sent;
   return point;
@@ -372,7 +372,7 @@ std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
 }  // namespace
 
 std::string ScaleMesh::context_text() const {
-  return way.mesh.context > 1 ? fmt::format(" x {} context", way.mesh.context) : "";
+  return config.mesh.context > 1 ? fmt::format(" x {} context", config.mesh.context) : "";
 }
 
 std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most, std::int64_t model_ranks,

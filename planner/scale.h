@@ -6,7 +6,7 @@
 
 #include "io/json.h"
 #include "planner/failures.h"
-#include "planner/parallel_way.h"
+#include "planner/parallel_config.h"
 #include "planner/training_step.h"
 
 namespace ringtape::planner {
@@ -14,12 +14,12 @@ namespace ringtape::planner {
 /// A GPT that ranks divide between them. Memory, traffic and step are those of plan_of() and step_of().
 struct ScaleMesh {
   ParallelRequest request;  ///< ranks, batch and cluster come from the ScaleRequest
-  ParallelWay way;          ///< data ranks and micro-batches follow from the number of ranks
+  ParallelConfig config;    ///< data ranks and micro-batches follow from the number of ranks
 
   /// Ranks that divide the parameters.
-  std::int64_t part_ranks() const { return std::int64_t{way.mesh.tensor} * way.mesh.pipeline; }
+  std::int64_t part_ranks() const { return std::int64_t{config.mesh.tensor} * config.mesh.pipeline; }
   /// Ranks that compute a sample together.
-  std::int64_t model_ranks() const { return part_ranks() * way.mesh.context; }
+  std::int64_t model_ranks() const { return part_ranks() * config.mesh.context; }
   /// " x 2 context", or an empty text.
   std::string context_text() const;
 };

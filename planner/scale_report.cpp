@@ -53,13 +53,13 @@ std::string gradients_text(const ScaleRequest& request) {
 }
 
 std::string mesh_text(const ScaleMesh& mesh) {
-  const ParallelWay& way = mesh.way;
+  const ParallelConfig& config = mesh.config;
   return fmt::format(
       "model:     {} parameters on {} tensor{}{} x {} pipeline ranks{}{}; gradients",
-      grouped(parameter_count(mesh.request.model)), way.mesh.tensor,
-      way.sequence_parallel ? " and sequence" : "", mesh.context_text(), way.mesh.pipeline,
-      way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
-      way.recompute > 0 ? fmt::format(", recomputed by {}", grouped(way.recompute, "block")) : "");
+      grouped(parameter_count(mesh.request.model)), config.mesh.tensor,
+      config.sequence_parallel ? " and sequence" : "", mesh.context_text(), config.mesh.pipeline,
+      config.chunks > 1 ? fmt::format(" of {} chunks", config.chunks) : "",
+      config.recompute > 0 ? fmt::format(", recomputed by {}", grouped(config.recompute, "block")) : "");
 }
 
 /// Explains the number of ranks at which latency takes over.
@@ -180,9 +180,9 @@ Json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
         {"call_seconds", cluster.call}}},
   };
   if (request.mesh) {
-    json["tensor"] = request.mesh->way.mesh.tensor;
-    json["context"] = request.mesh->way.mesh.context;
-    json["pipeline"] = request.mesh->way.mesh.pipeline;
+    json["tensor"] = request.mesh->config.mesh.tensor;
+    json["context"] = request.mesh->config.mesh.context;
+    json["pipeline"] = request.mesh->config.mesh.pipeline;
   }
   json["asked"] = variant_json(request, plan.asked);
   json["others"] = Json::Array{};

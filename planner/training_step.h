@@ -16,7 +16,7 @@ struct StepModel {
   double backward = 0;            ///< seconds of one micro-batch
   double optimizer = 0;           ///< seconds of the optimizer on the parameters that a rank updates
   std::int64_t accumulation = 1;  ///< A
-  // For a model that ranks divide (parallel_way.h): a rank here stands for the ranks of one model.
+  // For a model that ranks divide (parallel_config.h): a rank here stands for the ranks of one model.
   double exposed = 0;  ///< seconds of communication within the model, in a forward and in a backward
   double bubble = 0;   ///< seconds of a step in which a stage waits while the pipeline fills and drains
   double sums = 0;     ///< seconds of a step for summing the gradients of tied weights

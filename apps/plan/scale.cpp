@@ -180,12 +180,12 @@ ScaleMesh mesh_of(const Options& options, const TransformerOptions& model) {
   ScaleMesh mesh;
   mesh.request.model = model;
   mesh.request.compute = options.dtype;
-  mesh.way.mesh = {.tensor = static_cast<int>(options.tensor.value_or(1)),
-                   .context = static_cast<int>(options.context.value_or(1)),
-                   .pipeline = static_cast<int>(options.pipeline.value_or(1))};
-  mesh.way.chunks = options.chunks;
-  mesh.way.sequence_parallel = options.sequence_parallel;
-  mesh.way.recompute = options.recompute;
+  mesh.config.mesh = {.tensor = static_cast<int>(options.tensor.value_or(1)),
+                      .context = static_cast<int>(options.context.value_or(1)),
+                      .pipeline = static_cast<int>(options.pipeline.value_or(1))};
+  mesh.config.chunks = options.chunks;
+  mesh.config.sequence_parallel = options.sequence_parallel;
+  mesh.config.recompute = options.recompute;
   return mesh;
 }
 
@@ -211,7 +211,7 @@ void plan(const Options& options) {
   request.overlap = !options.no_overlap;
   if (request.ranks.empty()) {
     const std::int64_t of_model = request.mesh ? request.mesh->model_ranks() : 1;
-    const int stages = request.mesh ? request.mesh->way.mesh.pipeline : 1;
+    const int stages = request.mesh ? request.mesh->config.mesh.pipeline : 1;
     request.ranks = doubling_ranks(request.cluster, options.max_ranks, of_model, stages);
   }
   std::sort(request.ranks.begin(), request.ranks.end());

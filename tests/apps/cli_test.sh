@@ -650,11 +650,11 @@ refuse "--sequence-parallel cannot be used with --no-sequence-parallel" plan par
 refuse "--no-reshard cannot be used with --reshard" plan parallel "${gpt[@]}" --ranks 16 --reshard --no-reshard
 accept plan parallel "${gpt[@]}" --ranks 8 --tensor-parallel 2 --pipeline-parallel 2 --context-parallel 1 --zero 3 --micro-batch 4 \
   --sequence-parallel --pipeline-chunks 2 --recompute 2 --no-reshard
-expect "one way, with all that is fixed" grep -qE ' 1 way computed$' "$work/out"
+expect "one configuration, with all that is fixed" grep -qE ' 1 configuration computed$' "$work/out"
 expect "in its row" grep -qE ' +no reshard, sequence, recompute 2, 2 chunks$' "$work/out"
 accept plan parallel "${gpt[@]}" --ranks 8 --tensor-parallel 2 --pipeline-parallel 2 --context-parallel 1 --zero 3 --micro-batch 4 \
   --no-sequence-parallel --pipeline-chunks 2 --recompute 2 --reshard
-expect "one way with the opposite too" grep -qE ' 1 way computed$' "$work/out"
+expect "one configuration with the opposite too" grep -qE ' 1 configuration computed$' "$work/out"
 expect "in its row too" grep -qE ' {2,}recompute 2, 2 chunks$' "$work/out"
 refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
 refuse "--tensor-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 3

@@ -63,7 +63,7 @@ TEST_CASE("plan parallel: one rank has the memory of plan memory and the time of
   const ParallelRequest request = request_of(1);
   const ParallelPlan plan = only_plan(request, 1, 1, 0, 4);
   CHECK(plan.bytes == plan_memory(GptRequest{kGpt}, {.micro_batch = 4}).total());
-  CHECK(plan.way.micro_batches == 16);
+  CHECK(plan.config.micro_batches == 16);
   CHECK(plan.step == Approx(3 * 64 * forward_of_sample(request)));
   CHECK(plan.utilisation == Approx(1));
   CHECK(plan.bytes_sent == 0);
@@ -77,7 +77,7 @@ TEST_CASE("plan parallel: tensor ranks add the time of their all-reduces", "[pla
   const double gather = collective_time(
       request.cluster, {.kind = Collective::all_gather, .ranks = 4, .bytes = 4.0 * 12 * 1024});
   const double least = 3 * 64 * forward_of_sample(request) / 4 + 32 * (34 * reduce + gather);
-  REQUIRE_FALSE(plan.way.sequence_parallel);
+  REQUIRE_FALSE(plan.config.sequence_parallel);
   CHECK(plan.step == Approx(least));
   CHECK(plan.bytes_sent > 0);
 }
@@ -105,8 +105,8 @@ TEST_CASE("plan parallel: context ranks divide the tokens, and their ring adds i
   request.context = 4;
   request.bucket_sizes = {.first_bytes = std::int64_t{1} << 40, .bytes = std::int64_t{1} << 40};
   const ParallelPlan plan = only_plan(request, 1, 1, 0, 2);
-  CHECK(plan.way.mesh == MeshSizes{.context = 4});
-  const std::int64_t micro_batches = plan.way.micro_batches;
+  CHECK(plan.config.mesh == MeshSizes{.context = 4});
+  const std::int64_t micro_batches = plan.config.micro_batches;
   CHECK(micro_batches == 32);
   // Of 8 blocks 3 shards forward and 7 backward: keys and values of 2 x 512 / 4 tokens of 1024, f32.
   const double shard = 2.0 * 256 * 1024 * 4;
@@ -135,7 +135,7 @@ TEST_CASE("plan parallel: a pipeline's bubble is (p - 1) / (v m + p - 1)", "[pla
   request.cluster.intra_node = {.latency = 0, .bandwidth = 1e30};
   request.cluster.call = 0;
   const ParallelPlan plan = only_plan(request, 1, 4, 0, 2);
-  const std::int64_t m = 32, p = 4, v = plan.way.chunks;
+  const std::int64_t m = 32, p = 4, v = plan.config.chunks;
   CHECK(v == 2);  // 8 layers in 4 stages: two chunks each, with half of the bubble
   CHECK(plan.bubble == Approx(static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1)));
   // The step is m micro-batches of the slowest stage, divided by the share of the time that is not bubble.
@@ -154,8 +154,8 @@ TEST_CASE("plan parallel: the bubble is that of the schedule, with fewer micro-b
         for (const auto& of_stage : simulate(pipeline_schedule(kind, {p, m, v}), 1, 2)) {
           end = std::max(end, of_stage.back().end);
         }
-        const ParallelWay way{.mesh = {.pipeline = p}, .chunks = v, .micro_batches = m};
-        CHECK(m + bubble_in_micro_batches(way) == Approx(end / (3 * v)));
+        const ParallelConfig config{.mesh = {.pipeline = p}, .chunks = v, .micro_batches = m};
+        CHECK(m + bubble_in_micro_batches(config) == Approx(end / (3 * v)));
       }
     }
   }
@@ -178,24 +178,24 @@ TEST_CASE("plan parallel: the memory is that of the stage that needs most", "[pl
   const ParallelPlan plan = only_plan(request, 1, 4, 0, 32);
   std::int64_t most = 0;
   for (int stage = 0; stage < 4; ++stage)
-    most = std::max(most, plan_of_stage(request, plan.way, stage).bytes);
+    most = std::max(most, plan_of_stage(request, plan.config, stage).bytes);
   CHECK(plan.bytes == most);
   CHECK(most >
-        std::max(plan_of_stage(request, plan.way, 0).bytes, plan_of_stage(request, plan.way, 3).bytes));
+        std::max(plan_of_stage(request, plan.config, 0).bytes, plan_of_stage(request, plan.config, 3).bytes));
 }
 
 TEST_CASE("plan parallel: the memory of interleaved stages whose number does not divide the micro-batches",
           "[planner][parallel]") {
   ParallelRequest request = request_of(2);
-  ParallelWay way{.mesh = {.pipeline = 2}, .chunks = 4};
+  ParallelConfig config{.mesh = {.pipeline = 2}, .chunks = 4};
   // 9 micro-batches are groups of 3, 2, 2 and 2: 2 + 3 x 3 chunks before the steady state, and one more.
   for (const auto& [micro_batches, in_flight] : {std::pair(std::int64_t{8}, "2.25"),
                                                  {9, "3"},
                                                  {10, "2.25"},
                                                  {(1 << 24) + 8, "2.25"},
                                                  {(1 << 24) + 9, "3"}}) {
-    way.micro_batches = micro_batches;
-    const ParallelPlan plan = plan_of_stage(request, way, 0);
+    config.micro_batches = micro_batches;
+    const ParallelPlan plan = plan_of_stage(request, config, 0);
     const auto activations = std::find_if(plan.memory.begin(), plan.memory.end(),
                                           [](const MemoryRow& each) { return each.name == "activations"; });
     CHECK(activations->how == std::string("1 sample, ") + in_flight + " micro-batches in flight");
@@ -209,9 +209,9 @@ TEST_CASE("plan parallel: only whole segments before a chunk's last are computed
   request.model.vocabulary = 1'000;  // 8 blocks on each stage
   const double block = costs_of_units(request.model)[1] / request.flops;
   const auto backward = [&](std::int64_t chunks, std::int64_t recompute, std::int64_t again) {
-    const ParallelWay way{
+    const ParallelConfig config{
         .mesh = {.pipeline = 2}, .recompute = recompute, .chunks = chunks, .micro_batches = 8};
-    const StepModel step = step_of(request, way);
+    const StepModel step = step_of(request, config);
     CHECK(step.backward == Approx(2 * step.forward + static_cast<double>(again) * block));
   };
   backward(1, 0, 0);
@@ -224,11 +224,11 @@ TEST_CASE("plan parallel: only whole segments before a chunk's last are computed
 TEST_CASE("plan parallel: gradients of every micro-batch are reduced without no_sync",
           "[planner][parallel]") {
   const ParallelRequest request = request_of(8);
-  ParallelWay way{.mesh = {.data = 8}, .micro_batches = 4};
+  ParallelConfig config{.mesh = {.data = 8}, .micro_batches = 4};
   const auto bytes = [&](CommOperation operation, int zero, bool every) {
-    way.zero = zero;
-    way.every_micro_batch = every;
-    return plan_of(request, way).traffic.data[static_cast<std::size_t>(operation)].bytes;
+    config.zero = zero;
+    config.every_micro_batch = every;
+    return plan_of(request, config).traffic.data[static_cast<std::size_t>(operation)].bytes;
   };
   using enum CommOperation;
   const auto flags = bytes(all_reduce, 1, false);  // of parameters, and the loss
@@ -242,7 +242,7 @@ TEST_CASE("plan parallel: a micro-batch is any divisor of a rank's samples", "[p
   ParallelRequest request = request_of(1);
   request.global_batch = 9;
   request.context = request.tensor = request.pipeline = 1;
-  CHECK(plan_parallel(request).ways == 2 * 3);  // 1, 3 and 9 samples, with recomputation and without
+  CHECK(plan_parallel(request).configs == 2 * 3);  // 1, 3 and 9 samples, with recomputation and without
 }
 
 TEST_CASE("plan parallel: the parameters of each shape are the model's", "[planner][parallel]") {
@@ -272,39 +272,40 @@ TEST_CASE("plan parallel: settings that are given are not searched", "[planner][
   request.tensor = request.context = request.pipeline = 2;  // and 2 data ranks
   request.zero = 3;
   request.micro_batch = 4;
-  const std::int64_t all = plan_parallel(request).ways;
+  const std::int64_t all = plan_parallel(request).configs;
   CHECK(all == 3 * 2 * 2 * 2);  // 1, 2 and 4 chunks; sequence parallelism, recomputation, resharding
-  const auto ways_with = [&](const auto& fix) {
+  const auto configs_with = [&](const auto& fix) {
     ParallelRequest fixed = request;
     fix(fixed);
     return plan_parallel(fixed);
   };
-  CHECK(ways_with([](ParallelRequest& r) { r.sequence_parallel = true; }).ways == all / 2);
-  CHECK(ways_with([](ParallelRequest& r) { r.chunks = 2; }).ways == all / 3);
-  CHECK(ways_with([](ParallelRequest& r) { r.reshard = false; }).ways == all / 2);
-  CHECK(ways_with([](ParallelRequest& r) { r.recompute = 3; }).ways == all / 2);
+  CHECK(configs_with([](ParallelRequest& r) { r.sequence_parallel = true; }).configs == all / 2);
+  CHECK(configs_with([](ParallelRequest& r) { r.chunks = 2; }).configs == all / 3);
+  CHECK(configs_with([](ParallelRequest& r) { r.reshard = false; }).configs == all / 2);
+  CHECK(configs_with([](ParallelRequest& r) { r.recompute = 3; }).configs == all / 2);
   for (const bool on : {false, true}) {
-    const ParallelPlans plans = ways_with([on](ParallelRequest& r) {
+    const ParallelPlans plans = configs_with([on](ParallelRequest& r) {
       r.sequence_parallel = r.reshard = on;
       r.chunks = on ? 2 : 1;
       r.recompute = on ? 3 : 0;
     });
-    CHECK(plans.ways == 1);
-    const ParallelWay way{.mesh = {.tensor = 2, .context = 2, .data = 2, .pipeline = 2},
-                          .zero = 3,
-                          .reshard = on,
-                          .sequence_parallel = on,
-                          .recompute = on ? 3 : 0,
-                          .chunks = on ? 2 : 1,
-                          .micro_batch = 4,
-                          .micro_batches = 8};
-    const ParallelPlan expected = plan_of(request, way);
+    CHECK(plans.configs == 1);
+    const ParallelConfig config{.mesh = {.tensor = 2, .context = 2, .data = 2, .pipeline = 2},
+                                .zero = 3,
+                                .reshard = on,
+                                .sequence_parallel = on,
+                                .recompute = on ? 3 : 0,
+                                .chunks = on ? 2 : 1,
+                                .micro_batch = 4,
+                                .micro_batches = 8};
+    const ParallelPlan expected = plan_of(request, config);
     CHECK(plans.plans.front().bytes == expected.bytes);
     CHECK(plans.plans.front().bytes_sent == expected.bytes_sent);
-    const ParallelWay& found = plans.plans.front().way;
+    const ParallelConfig& found = plans.plans.front().config;
     CHECK(std::tuple(found.sequence_parallel, found.reshard, found.chunks, found.recompute,
-                     found.micro_batches) ==
-          std::tuple(way.sequence_parallel, way.reshard, way.chunks, way.recompute, way.micro_batches));
+                     found.micro_batches) == std::tuple(config.sequence_parallel, config.reshard,
+                                                        config.chunks, config.recompute,
+                                                        config.micro_batches));
   }
 }
 
@@ -315,12 +316,12 @@ TEST_CASE("plan parallel: stages on several nodes send over the slower link", "[
   const ParallelPlan on_two = only_plan(request, 1, 16, 0, 4);
   request.cluster.ranks_per_node = 16;
   const ParallelPlan on_one = only_plan(request, 1, 16, 0, 4);
-  REQUIRE(on_one.way.chunks == on_two.way.chunks);
+  REQUIRE(on_one.config.chunks == on_two.config.chunks);
   // A stage sends 4 x 512 tokens of 1024 f32 per chunk, micro-batch and direction, and waits for as many
   // micro-batches as the bubble has. The gradients of the tied embeddings and the loss are summed once.
   const double messages =
-      2 * static_cast<double>(on_two.way.chunks) *
-      (static_cast<double>(on_two.way.micro_batches) + bubble_in_micro_batches(on_two.way));
+      2 * static_cast<double>(on_two.config.chunks) *
+      (static_cast<double>(on_two.config.micro_batches) + bubble_in_micro_batches(on_two.config));
   const double tied = 4.0 * 20'000 * 1024;
   const auto sums = [&](std::int64_t ranks_per_node) {
     request.cluster.ranks_per_node = ranks_per_node;
@@ -345,10 +346,10 @@ TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][
   CHECK(plans[1].bytes_sent == Approx(plans[0].bytes_sent).epsilon(1e-3));
   CHECK(plans[2].bytes_sent == Approx(plans[0].bytes_sent * 5 / 2).epsilon(1e-3));
   CHECK(plans[3].bytes_sent == Approx(plans[0].bytes_sent * 8 / 2).epsilon(1e-3));
-  CHECK_FALSE(plans[3].way.reshard);  // there is memory for all values
-  ParallelWay way = plans[3].way;
-  way.reshard = true;
-  const ParallelPlan again = plan_of(request, way);
+  CHECK_FALSE(plans[3].config.reshard);  // there is memory for all values
+  ParallelConfig config = plans[3].config;
+  config.reshard = true;
+  const ParallelPlan again = plan_of(request, config);
   CHECK(again.bytes_sent == Approx(plans[0].bytes_sent * 12 / 2).epsilon(1e-3));
   CHECK(row(again, "gathered units") < row(plans[3], "gathered units"));
   CHECK(row(plans[3], "gathered units") >= 4 * parameter_count(request.model));
@@ -364,7 +365,7 @@ TEST_CASE("plan parallel: the fastest come first, and meshes that are left out h
   for (std::size_t i = 0; i < plans.plans.size(); ++i) {
     CHECK(plans.plans[i].bytes <= request.memory);
     if (i > 0) CHECK(plans.plans[i - 1].step <= plans.plans[i].step);
-    CHECK(plans.plans[i].way.mesh.ranks() == 48);
+    CHECK(plans.plans[i].config.mesh.ranks() == 48);
   }
   bool too_large = false, heads = false, layers = false;
   for (const LeftOut& each : plans.left_out) {
@@ -390,7 +391,7 @@ TEST_CASE("plan parallel: the fastest come first, and meshes that are left out h
   request.model.vocabulary = 160'000;
   request.pipeline = 2;
   CHECK_FALSE(has_blocks(request, 2, 1));
-  for (const ParallelPlan& plan : plan_parallel(request).plans) CHECK(plan.way.chunks == 2);
+  for (const ParallelPlan& plan : plan_parallel(request).plans) CHECK(plan.config.chunks == 2);
 }
 
 TEST_CASE("plan parallel: lines of ranks have their share of a node's adapters", "[planner][parallel]") {

@@ -244,7 +244,7 @@ ScaleRequest divided_request() {
   request.ranks = {4, 8, 64};
   ScaleMesh mesh;
   mesh.request.model = {.vocabulary = 20'000, .context = 512, .layers = 8, .heads = 16, .width = 1024};
-  mesh.way.mesh = {.tensor = 2, .pipeline = 2};
+  mesh.config.mesh = {.tensor = 2, .pipeline = 2};
   request.mesh = mesh;
   return request;
 }
@@ -257,7 +257,7 @@ TEST_CASE("plan scale of a mesh has the memory, bytes and time of plan parallel"
   ScaleRequest request = divided_request();
   request.zero = zero;
   request.messages_up_to = 0;
-  request.mesh->way.mesh.context = context;
+  request.mesh->config.mesh.context = context;
   const std::int64_t ranks = 8 * context;
   request.ranks = {ranks};
   ParallelRequest same = request.mesh->request;
@@ -265,18 +265,18 @@ TEST_CASE("plan scale of a mesh has the memory, bytes and time of plan parallel"
   same.global_batch = 2 * 8 * 2;
   same.cluster = request.cluster;
   same.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
-  const ParallelWay way{.mesh = {.tensor = 2, .context = context, .data = 2, .pipeline = 2},
-                        .zero = zero,
-                        .micro_batch = 2,
-                        .micro_batches = 8};
+  const ParallelConfig config{.mesh = {.tensor = 2, .context = context, .data = 2, .pipeline = 2},
+                              .zero = zero,
+                              .micro_batch = 2,
+                              .micro_batches = 8};
   const ScalePlan plan = plan_scale(request);
   const ScalePoint& point = point_at(plan, ranks);
-  const ParallelPlan expected = plan_of(same, way);
+  const ParallelPlan expected = plan_of(same, config);
   CHECK(point.memory == expected.bytes);
   CHECK(point.bytes_sent == expected.bytes_sent);
   CHECK(point.global_batch == same.global_batch);
-  CHECK(point.times.bubble == Approx(step_of(same, way).bubble));
-  // The fastest way that plan_parallel() finds is at most as slow, and one of its ways is this one.
+  CHECK(point.times.bubble == Approx(step_of(same, config).bubble));
+  // The fastest configuration that plan_parallel() finds is at most as slow, as this one is among them.
   same.tensor = same.pipeline = 2;
   same.context = context;
   same.micro_batch = 2;
@@ -311,7 +311,7 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
 
   // Two ranks divide each sequence: half the time, for twice the ranks.
   ScaleRequest divided = request;
-  divided.mesh->way.mesh.context = 2;
+  divided.mesh->config.mesh.context = 2;
   divided.ranks = {8, 128};
   const ScalePlan context = plan_scale(divided);
   CHECK(context.forward == Approx(forward / 2));
@@ -338,30 +338,30 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
   refused("6 ranks: expected a multiple of the 4 of a model, 2 tensor x 2 pipeline, the nearest is 8",
           [](ScaleRequest& r) { r.ranks = {6}; });
   refused("a model of 8 layers is too small for 16 stages of 1 chunk", [](ScaleRequest& r) {
-    r.mesh->way.mesh.pipeline = 16;
+    r.mesh->config.mesh.pipeline = 16;
     r.ranks = {32};
   });
   refused("3 tensor ranks do not divide 16 heads", [](ScaleRequest& r) {
-    r.mesh->way.mesh = {.tensor = 3};
+    r.mesh->config.mesh = {.tensor = 3};
     r.ranks = {3};
   });
   refused("2 tensor ranks do not divide a sequence of 511 tokens", [](ScaleRequest& r) {
-    r.mesh->way.sequence_parallel = true;
+    r.mesh->config.sequence_parallel = true;
     r.mesh->request.model.context = 511;
   });
   refused(
       "4 ranks: expected a multiple of the 8 of a model, 2 tensor x 2 context x 2 pipeline, the nearest is 8",
       [](ScaleRequest& r) {
-        r.mesh->way.mesh.context = 2;
+        r.mesh->config.mesh.context = 2;
         r.ranks = {4};
       });
   refused("sequences of 512 tokens have no 6 equal chunks, the nearest length that has is 510",
           [](ScaleRequest& r) {
-            r.mesh->way.mesh.context = 3;
+            r.mesh->config.mesh.context = 3;
             r.ranks = {24};
           });
   refused("2 tensor x 32 context ranks lie across nodes of 6", [](ScaleRequest& r) {
-    r.mesh->way.mesh.context = 32;
+    r.mesh->config.mesh.context = 32;
     r.cluster.ranks_per_node = 6;
     r.ranks = {384};
   });
@@ -384,7 +384,7 @@ TEST_CASE("plan scale: a mesh fits all ranks of the default list", "[planner]") 
   request.messages_up_to = 0;
   request.cluster = cluster_preset(name);
   request.mesh->request.model.layers = 16;
-  request.mesh->way.mesh = {.tensor = tensor, .context = context, .pipeline = pipeline};
+  request.mesh->config.mesh = {.tensor = tensor, .context = context, .pipeline = pipeline};
   request.ranks = doubling_ranks(request.cluster, 10'000, request.mesh->model_ranks(), pipeline);
   CHECK(request.ranks.back() > 4'096);
   CHECK_NOTHROW(plan_scale(request));

@@ -1,4 +1,4 @@
-#include "planner/parallel_way.h"
+#include "planner/parallel_config.h"
 
 #include <fmt/format.h>
 
@@ -22,36 +22,37 @@ bool fills_nodes(const Cluster& cluster, std::int64_t ranks) {
 }
 
 /// Micro-batches that a stage has in flight.
-double in_flight(const ParallelWay& way, int stage) {
-  const int stages = way.mesh.pipeline, chunks = static_cast<int>(way.chunks);
+double in_flight(const ParallelConfig& config, int stage) {
+  const int stages = config.mesh.pipeline, chunks = static_cast<int>(config.chunks);
   // Of very many micro-batches only the remainder by the stages matters.
   constexpr int kMany = 1 << 24;
-  const int micro_batches = static_cast<int>(
-      way.micro_batches < kMany ? way.micro_batches : kMany / stages * stages + way.micro_batches % stages);
+  const int micro_batches = static_cast<int>(config.micro_batches < kMany
+                                                 ? config.micro_batches
+                                                 : kMany / stages * stages + config.micro_batches % stages);
   const auto kind = chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
   return micro_batches_in_flight(kind, {stages, micro_batches, chunks}, stage);
 }
 
 /// The memory problem of a rank of this stage.
-GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& way, int stage) {
+GptMemoryProblem memory_problem(const ParallelRequest& request, const ParallelConfig& config, int stage) {
   return {.model = request.model,
-          .sequences = way.micro_batch,
+          .sequences = config.micro_batch,
           .state_per_parameter = request.state_per_parameter,
-          .recompute = way.recompute,
+          .recompute = config.recompute,
           .compute = request.compute,
-          .part = {.tensor = way.mesh.tensor,
-                   .tensor_rank = way.mesh.tensor - 1,
-                   .sequence = way.sequence_parallel,
-                   .context = way.mesh.context,
-                   .stages = way.mesh.pipeline,
+          .part = {.tensor = config.mesh.tensor,
+                   .tensor_rank = config.mesh.tensor - 1,
+                   .sequence = config.sequence_parallel,
+                   .context = config.mesh.context,
+                   .stages = config.mesh.pipeline,
                    .stage = stage,
-                   .chunks = static_cast<int>(way.chunks),
-                   .in_flight = in_flight(way, stage),
-                   .micro_batches = way.micro_batches},
-          .sharding = {.zero_stage = way.zero,
-                       .world_size = way.mesh.data_and_context(),
+                   .chunks = static_cast<int>(config.chunks),
+                   .in_flight = in_flight(config, stage),
+                   .micro_batches = config.micro_batches},
+          .sharding = {.zero_stage = config.zero,
+                       .world_size = config.mesh.data_and_context(),
                        .bucket_sizes = request.bucket_sizes,
-                       .reshard_after_forward = way.reshard}};
+                       .reshard_after_forward = config.reshard}};
 }
 
 ArenaLayout layout_of(const GptMemoryProblem& part) {
@@ -114,10 +115,11 @@ double seconds_of(const Cluster& group, std::int64_t ranks, Algorithm algorithm,
   return seconds;
 }
 
-double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
+double sent_by(const ParallelConfig& config, const ParallelTraffic& traffic) {
   // Of the pipeline's group only two ranks reduce, whatever its size.
-  return bytes_sent(traffic.data, way.mesh.data_and_context()) + bytes_sent(traffic.tensor, way.mesh.tensor) +
-         bytes_sent(traffic.context, way.mesh.context) + bytes_sent(traffic.pipeline, 2);
+  return bytes_sent(traffic.data, config.mesh.data_and_context()) +
+         bytes_sent(traffic.tensor, config.mesh.tensor) + bytes_sent(traffic.context, config.mesh.context) +
+         bytes_sent(traffic.pipeline, 2);
 }
 
 /// Seconds of one message to the next of `ranks` ranks.
@@ -133,19 +135,20 @@ struct StageCost {
   double all() const { return blocks + head; }
 };
 
-std::vector<StageCost> costs_of_stages(const ParallelRequest& request, const ParallelWay& way) {
+std::vector<StageCost> costs_of_stages(const ParallelRequest& request, const ParallelConfig& config) {
   const TransformerOptions& model = request.model;
   const std::vector<double> costs = costs_of_units(model);
   std::vector<StageCost> stages;
-  for (const std::int64_t blocks : blocks_of_stages(model, way.mesh.pipeline, static_cast<int>(way.chunks))) {
+  for (const std::int64_t blocks :
+       blocks_of_stages(model, config.mesh.pipeline, static_cast<int>(config.chunks))) {
     stages.push_back({static_cast<double>(blocks), static_cast<double>(blocks) * costs[1], 0});
   }
   stages.back().head = costs.back();
   return stages;
 }
 
-int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
-  const std::vector<StageCost> costs = costs_of_stages(request, way);
+int slowest_stage(const ParallelRequest& request, const ParallelConfig& config) {
+  const std::vector<StageCost> costs = costs_of_stages(request, config);
   const auto slowest = std::max_element(
       costs.begin(), costs.end(), [](const StageCost& a, const StageCost& b) { return a.all() < b.all(); });
   return static_cast<int>(slowest - costs.begin());
@@ -153,13 +156,13 @@ int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
 
 /// The first and the last stage, and of the stages between with equal numbers of blocks the first, which has
 /// the most micro-batches in flight.
-std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, const ParallelWay& way) {
+std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, const ParallelConfig& config) {
   const std::vector<std::int64_t> blocks =
-      blocks_of_stages(request.model, way.mesh.pipeline, static_cast<int>(way.chunks));
+      blocks_of_stages(request.model, config.mesh.pipeline, static_cast<int>(config.chunks));
   std::vector<int> stages;
-  for (int stage = 0; stage < way.mesh.pipeline; ++stage) {
+  for (int stage = 0; stage < config.mesh.pipeline; ++stage) {
     const auto own = blocks.begin() + stage;
-    const bool is_at_end = stage == 0 || stage + 1 == way.mesh.pipeline;
+    const bool is_at_end = stage == 0 || stage + 1 == config.mesh.pipeline;
     if (is_at_end || std::find(blocks.begin() + 1, own, *own) == own) stages.push_back(stage);
   }
   return stages;
@@ -167,60 +170,60 @@ std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, cons
 
 /// Seconds in which ranks of the ring wait for messages, in a micro-batch's forward and backward through
 /// `blocks` blocks, of which `again` run their forward twice.
-double ring_seconds(const ParallelRequest& request, const ParallelWay& way, const CollectiveCount& messages,
-                    double blocks, double again) {
-  const double ranks = way.mesh.context;
+double ring_seconds(const ParallelRequest& request, const ParallelConfig& config,
+                    const CollectiveCount& messages, double blocks, double again) {
+  const double ranks = config.mesh.context;
   const double message =
-      message_seconds(group_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
+      message_seconds(group_of_ranks(request.cluster, config.mesh.tensor), config.mesh.context, messages);
   // The attention of one step of the ring in forward: the rank's part, for one shard, of a sample's 2 T (T +
   // 1) C FLOPs (forward_flops()).
   const auto tokens = static_cast<double>(request.model.context);
-  const double attention = static_cast<double>(way.micro_batch) * 2 * tokens * (tokens + 1) *
+  const double attention = static_cast<double>(config.micro_batch) * 2 * tokens * (tokens + 1) *
                            static_cast<double>(request.model.width) /
-                           (request.flops * way.mesh.tensor * ranks * ranks);
+                           (request.flops * config.mesh.tensor * ranks * ranks);
   const auto exposed = [&](double computing) { return (ranks - 1) * std::max(0.0, message - computing); };
   return (blocks + again) * exposed(attention) + blocks * (exposed(2 * attention) + ranks * message);
 }
 
 }  // namespace
 
-double bubble_in_micro_batches(const ParallelWay& way) {
-  const double p = way.mesh.pipeline, v = static_cast<double>(way.chunks);
-  return (p - 1) / v + std::max(0.0, p - static_cast<double>(way.micro_batches)) * (1 - 1 / v);
+double bubble_in_micro_batches(const ParallelConfig& config) {
+  const double p = config.mesh.pipeline, v = static_cast<double>(config.chunks);
+  return (p - 1) / v + std::max(0.0, p - static_cast<double>(config.micro_batches)) * (1 - 1 / v);
 }
 
-ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& way, int stage) {
-  const GptMemoryProblem part = part_of_way(request, way, stage);
+ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelConfig& config, int stage) {
+  const GptMemoryProblem part = memory_problem(request, config, stage);
   ParallelPlan plan;
-  plan.way = way;
+  plan.config = config;
   plan.memory = memory_rows(request, part);
   plan.bytes = sum_of(plan.memory);
   plan.traffic = update_traffic({.gpt = part,
-                                 .micro_batches = way.micro_batches,
-                                 .every_micro_batch = way.every_micro_batch,
-                                 .compress = way.zero == 0 ? request.compress : std::nullopt});
-  plan.bytes_sent = sent_by(way, plan.traffic);
+                                 .micro_batches = config.micro_batches,
+                                 .every_micro_batch = config.every_micro_batch,
+                                 .compress = config.zero == 0 ? request.compress : std::nullopt});
+  plan.bytes_sent = sent_by(config, plan.traffic);
   return plan;
 }
 
-ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way) {
+ParallelPlan plan_of(const ParallelRequest& request, const ParallelConfig& config) {
   ParallelPlan largest;
-  for (const int stage : stages_that_may_be_largest(request, way)) {
-    ParallelPlan plan = plan_of_stage(request, way, stage);
+  for (const int stage : stages_that_may_be_largest(request, config)) {
+    ParallelPlan plan = plan_of_stage(request, config, stage);
     if (plan.bytes > largest.bytes) largest = std::move(plan);
   }
   return largest;
 }
 
-StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
-  const MeshSizes& mesh = way.mesh;
-  const int slowest = slowest_stage(request, way);
-  const GptMemoryProblem part = part_of_way(request, way, slowest);
+StepModel step_of(const ParallelRequest& request, const ParallelConfig& config) {
+  const MeshSizes& mesh = config.mesh;
+  const int slowest = slowest_stage(request, config);
+  const GptMemoryProblem part = memory_problem(request, config, slowest);
   const ParallelTraffic traffic =
-      update_traffic({.gpt = part, .micro_batches = way.micro_batches, .compress = request.compress});
-  const auto m = static_cast<double>(way.micro_batches);
-  const double rate = request.flops * mesh.tensor * mesh.context / static_cast<double>(way.micro_batch);
-  const StageCost cost = costs_of_stages(request, way)[static_cast<std::size_t>(slowest)];
+      update_traffic({.gpt = part, .micro_batches = config.micro_batches, .compress = request.compress});
+  const auto m = static_cast<double>(config.micro_batches);
+  const double rate = request.flops * mesh.tensor * mesh.context / static_cast<double>(config.micro_batch);
+  const StageCost cost = costs_of_stages(request, config)[static_cast<std::size_t>(slowest)];
   const auto recomputed = static_cast<double>(recomputed_blocks(part));
   const double again = recomputed * cost.blocks / cost.block_count / rate;  // seconds
 
@@ -232,25 +235,25 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const double in_pipeline =
       static_cast<double>(messages.calls) * message_seconds(stage_line, mesh.pipeline, messages);
   const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(CommOperation::exchange)];
-  const double in_ring = ring_seconds(request, way, shards, cost.block_count, recomputed);
+  const double in_ring = ring_seconds(request, config, shards, cost.block_count, recomputed);
 
   StepModel model;
   model.forward = cost.all() / rate;
   model.backward = 2 * model.forward + again;
   model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // half in forward, half in backward
-  model.bubble = bubble_in_micro_batches(way) * (model.forward + model.backward + 2 * model.exposed);
+  model.bubble = bubble_in_micro_batches(config) * (model.forward + model.backward + 2 * model.exposed);
   // The first and the last stage sum the gradients of tied embeddings, and the others wait for the loss.
   Cluster first_and_last = stage_line;
   if (stage_line.ranks_per_node < mesh.pipeline) first_and_last.ranks_per_node = 1;
   const ParallelTraffic of_first = update_traffic(
-      {.gpt = part_of_way(request, way, 0), .micro_batches = way.micro_batches, .compress = {}});
+      {.gpt = memory_problem(request, config, 0), .micro_batches = config.micro_batches, .compress = {}});
   model.sums = seconds_of(first_and_last, 2, request.algorithm, of_first.pipeline);
-  model.accumulation = way.micro_batches;
-  model.zero = way.zero;
-  model.reshard = way.reshard;
-  model.every_micro_batch = way.every_micro_batch;
+  model.accumulation = config.micro_batches;
+  model.zero = config.zero;
+  model.reshard = config.reshard;
+  model.every_micro_batch = config.every_micro_batch;
   const double gradient_bytes =
-      way.zero == 0 ? static_cast<double>(size_of(request.compress.value_or(DType::f32))) : 4;
+      config.zero == 0 ? static_cast<double>(size_of(request.compress.value_or(DType::f32))) : 4;
   for (const GradientBucket& bucket : layout_of(part).buckets) {
     model.buckets.push_back(gradient_bytes * static_cast<double>(bucket.elements));
   }

@@ -13,7 +13,8 @@
 #include "planner/parallel_traffic.h"
 #include "planner/training_step.h"
 
-/// The needs of one way of training a GPT on a mesh: memory, traffic, and a model of its step.
+/// The needs of one configuration of parallelism, which trains a GPT on a mesh: memory, traffic, and a model
+/// of its step.
 namespace ringtape::planner {
 
 /// A training for which a mesh is searched.
@@ -33,16 +34,16 @@ struct ParallelRequest {
   /// Fixed values, which are not searched; none: all that divide.
   std::optional<std::int64_t> tensor, context, pipeline, micro_batch;
   std::optional<int> zero;
-  /// Fixed values of ParallelWay: for ways with several tensor ranks, with several stages, with ZeRO stage 3,
-  /// and for all ways.
+  /// Fixed values of ParallelConfig: for configurations with several tensor ranks, with several stages, with
+  /// ZeRO stage 3, and for all.
   std::optional<bool> sequence_parallel;
   std::optional<std::int64_t> chunks;
   std::optional<bool> reshard;
   std::optional<std::int64_t> recompute;
 };
 
-/// One way of training.
-struct ParallelWay {
+/// How ranks divide a training: its degrees of parallelism, and the settings that go with them.
+struct ParallelConfig {
   MeshSizes mesh;
   int zero = 0;
   bool reshard = true;  ///< ArenaSharding::reshard_after_forward
@@ -54,11 +55,11 @@ struct ParallelWay {
   bool every_micro_batch = false;  ///< reduces gradients after each micro-batch, as without no_sync()
 };
 
-/// The needs of a way. Memory and traffic are those of the stage that needs the most memory: the first, whose
-/// ranks have the most micro-batches in flight, the last, with the output layer, or one between with more
-/// blocks.
+/// The needs of a configuration. Memory and traffic are those of the stage that needs the most memory: the
+/// first, whose ranks have the most micro-batches in flight, the last, with the output layer, or one between
+/// with more blocks.
 struct ParallelPlan {
-  ParallelWay way;
+  ParallelConfig config;
   std::vector<MemoryRow> memory;  ///< of a rank
   std::int64_t bytes = 0;         ///< their sum
   ParallelTraffic traffic;        ///< of a rank in an update
@@ -75,12 +76,12 @@ struct ParallelPlan {
 /// Megatron-LM", 2021, section 2.2). With fewer, all micro-batches have passed a stage in one chunk
 /// before the first of them comes back for the next chunk: then the step is p + (m - 1) / v micro-batches
 /// long.
-double bubble_in_micro_batches(const ParallelWay& way);
+double bubble_in_micro_batches(const ParallelConfig& config);
 
-/// A way's memory and traffic, without its time. The way must be possible: see reason_against().
-ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way);
+/// A configuration's memory and traffic, without its time. It must be possible: see reason_against().
+ParallelPlan plan_of(const ParallelRequest& request, const ParallelConfig& config);
 /// The same for a rank of this stage.
-ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& way, int stage);
+ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelConfig& config, int stage);
 
 /// A step of the slowest stage. The time of a micro-batch is that of the stage's FLOPs, plus its collectives
 /// between tensor ranks and its messages between stages, which nothing hides. In the ring of context ranks
@@ -88,7 +89,7 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 /// the gradients are sent after it. If the group of stages spans nodes, all its messages count as inter-node,
 /// since the slowest are. The pipeline adds bubble_in_micro_batches() micro-batches. Buckets are reduced over
 /// the group of data x context ranks, group_of_ranks(cluster, tensor ranks).
-StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
+StepModel step_of(const ParallelRequest& request, const ParallelConfig& config);
 
 /// Throws Error for sequence parallelism of one tensor rank and for several chunks of one stage: they have no
 /// effect. Without a value, a size is searched.
