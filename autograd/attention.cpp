@@ -40,8 +40,8 @@ AttentionHeads heads_of(const char* operation, const Tensor& qkv, int heads, int
                         const AttentionOptions& options) {
   check_floating(operation, qkv);
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
-        "{}: the number of heads must be a multiple of kv_heads, found {} and {}", operation, heads,
-        kv_heads);
+        "{}: expected heads in a multiple of kv_heads, and at least 1 of both, found {} and {}", operation,
+        heads, kv_heads);
   const std::int64_t parts = std::int64_t{heads} + 2 * std::int64_t{kv_heads};
   check(qkv.dims() == 3 && qkv.size(2) % parts == 0 && qkv.size(2) > 0,
         "{}: expected qkv [B, T, (heads + 2 kv_heads) D] with {} heads and {} kv_heads, found {}", operation,

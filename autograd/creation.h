@@ -6,12 +6,13 @@
 /// Functions that create tensors. None of the tensors requires a gradient.
 namespace ringtape {
 
-/// All elements `value`. Throws Error for a value that an integer dtype does not have.
+/// All elements `value`, in an integer dtype without its fraction. Throws Error for a value outside of an
+/// integer dtype's range.
 Tensor full(Shape shape, double value, DType dtype = DType::f32, Device device = {});
 Tensor zeros(Shape shape, DType dtype = DType::f32, Device device = {});
 Tensor ones(Shape shape, DType dtype = DType::f32, Device device = {});
-/// start, start + step, ... up to but not including `end`. Throws Error when step is 0 or leads away from
-/// `end`, and for values that an integer dtype does not have.
+/// start, start + step, ... up to but not including `end`, in an integer dtype without their fractions.
+/// Throws Error when step is 0 or leads away from `end`, and for values outside of an integer dtype's range.
 Tensor arange(double start, double end, double step = 1, DType dtype = DType::f32, Device device = {});
 /// Uniform in [low, high); floating dtypes. Drawn in f32, with 24 random bits and `low` and `high` rounded to
 /// f32, for f64 too. (A value that rounds up to `high` becomes `low`.) Takes ceil(n / 4) counters of the

@@ -53,7 +53,7 @@ struct Options {
 };
 
 /// One row of the table.
-struct Way {
+struct Variant {
   std::string name;
   bool communicates = true;
   bool overlaps = true;
@@ -70,42 +70,42 @@ std::vector<std::int64_t> sizes_of(const Options& options) {
   return sizes;
 }
 
-DataParallelOptions options_of(const Way& way, double bucket_mib) {
-  const auto bytes = static_cast<std::int64_t>((way.has_buckets ? bucket_mib : 1e6) * (1 << 20));
+DataParallelOptions options_of(const Variant& variant, double bucket_mib) {
+  const auto bytes = static_cast<std::int64_t>((variant.has_buckets ? bucket_mib : 1e6) * (1 << 20));
   return {.bucket_sizes = {.first_bytes = bytes, .bytes = bytes},
-          .overlap = way.overlaps,
+          .overlap = variant.overlaps,
           .allow_unused = false,
           .hook = nullptr};
 }
 
-/// Trains a model in one of the ways on this rank's random samples.
+/// Trains a model in one of the variants on this rank's random samples.
 class Training {
  public:
-  Training(const Way& way, const Options& options, const std::shared_ptr<Communicator>& all)
-      : way_(way),
-        comm_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
+  Training(const Variant& variant, const Options& options, const std::shared_ptr<Communicator>& all)
+      : variant_(variant),
+        comm_(variant.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
         model_((manual_seed(1), make_mlp(sizes_of(options)))),
         arena_(*model_, all->device(), DType::f32,
-               {.zero_stage = way.zero,
+               {.zero_stage = variant.zero,
                 .rank = comm_->rank(),
                 .world_size = comm_->size(),
-                .bucket_sizes =
-                    way.zero == 1 ? options_of(way, options.bucket_mib).bucket_sizes : BucketSizes{}}),
+                .bucket_sizes = variant.zero == 1 ? options_of(variant, options.bucket_mib).bucket_sizes
+                                                  : BucketSizes{}}),
         sgd_(arena_, SGDOptions{.learning_rate = 1e-3, .momentum = 0.9}),
-        parallel_(*model_, arena_, comm_, options_of(way, options.bucket_mib)) {
-    parallel_.promise_equal_ranks(way.zero > 0);
+        parallel_(*model_, arena_, comm_, options_of(variant, options.bucket_mib)) {
+    parallel_.promise_equal_ranks(variant.zero > 0);
     manual_seed(2 + static_cast<std::uint64_t>(all->rank()));
-    const std::int64_t samples = options.batch() / way.micro_batches;
+    const std::int64_t samples = options.batch() / variant.micro_batches;
     x_ = randn({samples, options.inputs});
     y_ = to(rand({samples}, DType::f32, {}, 0, 10), DType::i64);
   }
 
   void update() {
     AccumulationWindow window(comm_->size(), sum_over(comm_));
-    window.begin_with_all(comm_->size() * way_.micro_batches * x_.size(0));
+    window.begin_with_all(comm_->size() * variant_.micro_batches * x_.size(0));
     arena_.zero_grad();
-    for (std::int64_t i = 0; i < way_.micro_batches; ++i) {
-      const auto scope = parallel_.no_sync(way_.uses_no_sync && i + 1 < way_.micro_batches);
+    for (std::int64_t i = 0; i < variant_.micro_batches; ++i) {
+      const auto scope = parallel_.no_sync(variant_.uses_no_sync && i + 1 < variant_.micro_batches);
       const Tensor loss = forward(window.divisor());
       const SpanScope span(Track::compute, "backward");
       loss.backward();
@@ -117,9 +117,9 @@ class Training {
 
   std::int64_t gradient_bytes() const { return arena_.size() * static_cast<std::int64_t>(sizeof(float)); }
   std::size_t buckets() const { return parallel_.buckets().size(); }
-  bool communicates() const { return way_.communicates; }
+  bool communicates() const { return variant_.communicates; }
   /// Whether an update sends values during the forward of the next update.
-  bool sends_afterwards() const { return way_.communicates && way_.zero == 1; }
+  bool sends_afterwards() const { return variant_.communicates && variant_.zero == 1; }
 
  private:
   Tensor forward(double divisor) {
@@ -127,7 +127,7 @@ class Training {
     return cross_entropy((*model_)(x_), y_, {.reduction = Reduction::sum, .divisor = divisor});
   }
 
-  Way way_;
+  Variant variant_;
   std::shared_ptr<Communicator> comm_;
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
@@ -141,7 +141,7 @@ struct Measured {
   std::vector<double> hidden;  ///< hidden share of rank 0's communication in further rounds, from its spans
 };
 
-/// Measures one update of each way in turn, so that changes of the machine's speed affect all ways equally.
+/// Measures one update of each variant in turn, so that changes of the machine's speed affect all equally.
 /// Throws Error if the machine was too busy. `alone` counts only the time in which each rank computes alone:
 /// a rank that also communicates has a second thread for its core.
 std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& comm,
@@ -184,7 +184,8 @@ std::string shares_text(const std::vector<double>& shares) {
   return fmt::format("{:.1f}% ({:.1f} to {:.1f})", median(shares) * 100, *least * 100, *most * 100);
 }
 
-void print_table(Results& results, const std::vector<Way>& ways, const std::vector<Measured>& measured,
+void print_table(Results& results, const std::vector<Variant>& variants,
+                 const std::vector<Measured>& measured,
                  const std::vector<std::unique_ptr<Training>>& trainings) {
   const auto line = [](auto... cells) {
     fmt::print("{:<44} {:>8} {:>10} {:>16} {:>12} {:>14} {:>22}\n", cells...);
@@ -192,28 +193,29 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
   line("", "buckets", "ms/step", "least to most", "more than", "hidden, by", "hidden, by");
   line("", "", "", "", "alone, ms", "step times", "timeline");
   const Times *alone = nullptr, *one_after_the_other = nullptr;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    const Way& way = ways[i];
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const Variant& variant = variants[i];
     const Times& times = measured[i].times;
     const double seconds = times.median();
-    if (!way.communicates) alone = &times;
-    if (!way.overlaps) one_after_the_other = &times;
-    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync && way.zero == 0;
+    if (!variant.communicates) alone = &times;
+    if (!variant.overlaps) one_after_the_other = &times;
+    const bool is_compared =
+        variant.communicates && variant.overlaps && variant.uses_no_sync && variant.zero == 0;
     const bool is_told = is_compared && one_after_the_other->least() > alone->most();
     const double more = seconds - alone->median();
     const double share = is_told ? hidden(seconds, one_after_the_other->median(), alone->median()) : 0;
-    if (!way.communicates && i > 0) fmt::print("\n");
-    line(way.name, way.communicates ? fmt::format("{}", trainings[i]->buckets()) : "",
+    if (!variant.communicates && i > 0) fmt::print("\n");
+    line(variant.name, variant.communicates ? fmt::format("{}", trainings[i]->buckets()) : "",
          fmt::format("{:.2f}", seconds * 1e3), times.range_ms(2),
-         way.communicates ? fmt::format("{:.2f}", more * 1e3) : "",
+         variant.communicates ? fmt::format("{:.2f}", more * 1e3) : "",
          is_told       ? fmt::format("{:.1f}%", share * 100)
          : is_compared ? "not measured"
                        : "",
-         way.communicates ? shares_text(measured[i].hidden) : "");
-    ResultRow row{.name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches)};
+         variant.communicates ? shares_text(measured[i].hidden) : "");
+    ResultRow row{.name = variant.name, .size = fmt::format("{} micro-batches", variant.micro_batches)};
     times.add_to(row);
     if (is_told) row.more["hidden_by_step_times"] = share;
-    if (way.communicates) {
+    if (variant.communicates) {
       row.more["hidden_by_timeline"] = median(measured[i].hidden);
       row.more["hidden_least"] = *std::min_element(measured[i].hidden.begin(), measured[i].hidden.end());
       row.more["hidden_most"] = *std::max_element(measured[i].hidden.begin(), measured[i].hidden.end());
@@ -222,10 +224,10 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
   }
 }
 
-std::vector<Way> all_ways(const Options& options) {
+std::vector<Variant> all_variants(const Options& options) {
   const std::string pieces = fmt::format("{} micro-batches", options.accumulation);
   const std::int64_t many = options.accumulation;
-  // In each group, the first way has no communication and the second no overlap, except with ZeRO, which
+  // In each group, the first variant has no communication and the second no overlap, except with ZeRO, which
   // always overlaps.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
@@ -247,9 +249,10 @@ void benchmark(const Options& options) {
   check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_overlap");
   silence_other_ranks(*comm);
   Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
-  const std::vector<Way> ways = all_ways(options);
+  const std::vector<Variant> variants = all_variants(options);
   std::vector<std::unique_ptr<Training>> trainings;
-  for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, comm));
+  for (const Variant& variant : variants)
+    trainings.push_back(std::make_unique<Training>(variant, options, comm));
   const SlowLink link = options.slow_link.value_or(SlowLink());
   const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
   const double on_link = bytes_on_link(CommOperation::all_reduce, comm->size(), bytes);
@@ -266,7 +269,7 @@ void benchmark(const Options& options) {
   results.setting("micro_batch", options.micro_batch);
   results.setting("accumulation", options.accumulation);
   results.setting("gradient_bytes", bytes);
-  print_table(results, ways, measured, trainings);
+  print_table(results, variants, measured, trainings);
   results.save();
 }
 
@@ -284,7 +287,7 @@ int main(int argc, char** argv) {
   app.option("--accumulation", positive(options.accumulation),
              "micro-batches in a step; without accumulation, the same samples are one micro-batch");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of gradients in a bucket");
-  app.option("--steps", positive(options.steps), "steps to time, of each way");
+  app.option("--steps", positive(options.steps), "steps to time, of each variant");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(options); });
 }

@@ -40,17 +40,17 @@ struct Options {
   std::string json;
 };
 
-struct Way {
+struct Variant {
   const char* name;
   PipelineScheduleKind schedule;
   int micro_batches;
   int chunks;
 };
-constexpr Way kWays[] = {{"afab", PipelineScheduleKind::afab, 8, 1},
-                         {"1f1b", PipelineScheduleKind::one_f_one_b, 8, 1},
-                         {"interleaved", PipelineScheduleKind::interleaved, 8, 2},
-                         {"1f1b", PipelineScheduleKind::one_f_one_b, 32, 1},
-                         {"interleaved", PipelineScheduleKind::interleaved, 32, 2}};
+constexpr Variant kVariants[] = {{"afab", PipelineScheduleKind::afab, 8, 1},
+                                 {"1f1b", PipelineScheduleKind::one_f_one_b, 8, 1},
+                                 {"interleaved", PipelineScheduleKind::interleaved, 8, 2},
+                                 {"1f1b", PipelineScheduleKind::one_f_one_b, 32, 1},
+                                 {"interleaved", PipelineScheduleKind::interleaved, 32, 2}};
 
 void sleep_for(double seconds) {
   std::this_thread::sleep_for(Seconds(seconds));
@@ -97,24 +97,24 @@ struct Measured {
 };
 
 /// `wait` counts the time in which each stage works alone.
-Measured measure(const Way& way, const Options& options, const std::shared_ptr<Communicator>& comm,
+Measured measure(const Variant& variant, const Options& options, const std::shared_ptr<Communicator>& comm,
                  CoreWait& wait) {
   LayerFactory layers;
   layers.set_stages(std::make_shared<Stages>(
-      PipelinePlace{.stage = comm->rank(), .stages = comm->size(), .chunks = way.chunks}));
+      PipelinePlace{.stage = comm->rank(), .stages = comm->size(), .chunks = variant.chunks}));
   const std::shared_ptr<Module> model = make_model(options, layers);
-  Pipeline pipeline(*model, *layers.stages(), comm, {.schedule = way.schedule});
+  Pipeline pipeline(*model, *layers.stages(), comm, {.schedule = variant.schedule});
   const Tensor x =
       randn({options.sleep_ms > 0 ? 1 : options.micro_batch, options.sleep_ms > 0 ? 1 : options.width});
-  const std::vector<Shape> shapes(static_cast<std::size_t>(way.micro_batches), x.shape());
+  const std::vector<Shape> shapes(static_cast<std::size_t>(variant.micro_batches), x.shape());
   const auto update = [&] {
     pipeline.forward_backward(shapes, {.input = [&](std::size_t) { return x; },
                                        .loss = [](const Tensor& y, std::size_t) { return sum(y); },
                                        .backward = [](const Tensor& loss) { loss.backward(); }});
   };
   const auto work_alone = [&] {
-    for (int m = 0; m < way.micro_batches; ++m) {
-      for (int chunk = 0; chunk < way.chunks; ++chunk) {
+    for (int m = 0; m < variant.micro_batches; ++m) {
+      for (int chunk = 0; chunk < variant.chunks; ++chunk) {
         const auto part = static_cast<std::size_t>(chunk * comm->size() + comm->rank());
         Tensor input = x;
         if (part > 0) input.set_requires_grad(true);
@@ -145,7 +145,7 @@ std::vector<Measured> measure_all(const Options& options, const std::shared_ptr<
                                   CoreWait& wait) {
   wait.pause();
   std::vector<Measured> all;
-  for (const Way& way : kWays) all.push_back(measure(way, options, comm, wait));
+  for (const Variant& variant : kVariants) all.push_back(measure(variant, options, comm, wait));
   check_quiet(*comm, wait, "while each stage worked alone");
   return all;
 }
@@ -157,15 +157,15 @@ void print_table(Results& results, const std::vector<Measured>& all, int stages)
   line("schedule", "micro-batches", "chunks", "ms/update", "least to most", "alone, ms", "least to most",
        "bubble", "(p-1)/(vm+p-1)");
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Way& way = kWays[i];
+    const Variant& variant = kVariants[i];
     const auto& [update, alone] = all[i];
     const double bubble = 1 - alone.median() / update.median();
-    const double formula = (stages - 1.0) / (way.chunks * way.micro_batches + stages - 1.0);
-    line(way.name, way.micro_batches, way.chunks, fmt::format("{:.1f}", update.median() * 1e3),
+    const double formula = (stages - 1.0) / (variant.chunks * variant.micro_batches + stages - 1.0);
+    line(variant.name, variant.micro_batches, variant.chunks, fmt::format("{:.1f}", update.median() * 1e3),
          update.range_ms(1), fmt::format("{:.1f}", alone.median() * 1e3), alone.range_ms(1),
          fmt::format("{:.1f}%", bubble * 100), fmt::format("{:.1f}%", formula * 100));
-    ResultRow row{.name = way.name,
-                  .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
+    ResultRow row{.name = variant.name,
+                  .size = fmt::format("{} micro-batches, {} chunks", variant.micro_batches, variant.chunks),
                   .more = {{"alone_seconds", alone.median()},
                            {"alone_least_seconds", alone.least()},
                            {"alone_most_seconds", alone.most()},
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   app.option("--width", positive(options.width), "width of the layers");
   app.option("--micro-batch", positive(options.micro_batch), "samples in a micro-batch");
   app.option("--layers", between(options.layers, 2, 1000), "layers in a stage, a multiple of two");
-  app.option("--steps", positive(options.steps), "steps to time, of each way");
+  app.option("--steps", positive(options.steps), "steps to time, of each schedule");
   app.file("--json", options.json, kJsonHelp);
   app.after_parsing([&options] {
     check(options.layers % 2 == 0, "--layers: expected a multiple of two, found {}", options.layers);

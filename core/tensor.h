@@ -74,8 +74,9 @@ class Tensor {
   /// The only element of a one-element tensor, as double; a NaN without a sign. Waits for the device.
   double item() const;
 
-  /// Overwrites the elements with those of `source` (same shape and dtype, any device). Not recorded on the
-  /// tape: gradients still flow to the tensors that the old elements were computed from.
+  /// Overwrites the elements with those of `source` (same shape and dtype, any device; the memory of the two
+  /// must not overlap). Not recorded on the tape: gradients still flow to the tensors that the old elements
+  /// were computed from.
   void copy_from(const Tensor& source);
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }

@@ -62,7 +62,8 @@ struct DataLoaderOptions {
 class DataLoader {
  public:
   /// Throws Error for a null dataset or sampler, a batch size or a number of prefetched batches below 1, a
-  /// negative number of threads, and too few samples for a batch. Call start_epoch() or seek() before next().
+  /// negative number of threads, and for an epoch without a batch: no samples, or with `drop_last` fewer than
+  /// a batch has. Call start_epoch() or seek() before next().
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
              const DataLoaderOptions& options);
   /// Stops the prefetch threads; batches handed out before stay valid.

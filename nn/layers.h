@@ -66,13 +66,13 @@ class TokenDropout : public Module {
   int part_, parts_;
 };
 
-/// max(x, 0), elementwise.
+/// max(x, 0), pointwise.
 class ReLU : public Module {
  public:
   Tensor forward(const Tensor& x) override;
 };
 
-/// gelu(), or gelu_tanh(), elementwise.
+/// gelu(), or gelu_tanh(), pointwise.
 class GELU : public Module {
  public:
   enum class Form { exact, tanh };

@@ -116,6 +116,7 @@ Schedule warm_up(Warmup kind, std::int64_t steps, Schedule main, double constant
 Schedule then(Schedule first, std::int64_t steps, Schedule second) {
   check_defined("the first schedule", first);
   check_defined("the second schedule", second);
+  check(steps >= 0, "schedule: the first schedule must have at least 0 steps, found {}", steps);
   return [=](std::int64_t step) { return step < steps ? first(step) : second(step - steps); };
 }
 
@@ -138,7 +139,9 @@ double scale_rate(BatchScaling rule, double rate, std::int64_t batch, std::int64
 
 std::int64_t suggested_warmup_steps(std::int64_t dataset, std::int64_t batch, std::int64_t total_steps) {
   check(dataset > 0 && batch > 0 && total_steps >= 0,
-        "suggested_warmup_steps: found {} samples, batch {}, {} steps", dataset, batch, total_steps);
+        "suggested_warmup_steps: expected at least 1 sample, a batch of at least 1 and at least 0 steps, "
+        "found {}, {} and {}",
+        dataset, batch, total_steps);
   const double epochs = 0.3125 * static_cast<double>(batch) / 512;
   const double steps = epochs * static_cast<double>(dataset) / static_cast<double>(batch);
   return std::min(static_cast<std::int64_t>(std::ceil(steps)), total_steps / 4);

@@ -15,7 +15,8 @@
 #include "profile/profile.h"
 
 /// The options of a Trainer. The initial values are the defaults. train/option_list.h has the name, help text
-/// and accepted range of each option.
+/// and accepted range of each option. Errors name an option as the training programs do, by its flag:
+/// `checkpoint.resume` is --resume, `schedule.final_lr_fraction` --final-lr-fraction.
 namespace ringtape {
 
 /// The files of the weights, and which parameters are trained.

@@ -60,15 +60,18 @@ Trainer::~Trainer() = default;
 
 void Trainer::before_step(Hook hook) {
   check(hook != nullptr, "trainer: before_step() needs a function, found none");
+  run_->check_not_trained("before_step()");
   run_->before_step.push_back(std::move(hook));
 }
 void Trainer::after_step(Hook hook) {
   check(hook != nullptr, "trainer: after_step() needs a function, found none");
+  run_->check_not_trained("after_step()");
   run_->after_step.push_back(std::move(hook));
 }
 void Trainer::text_every(std::int64_t steps, std::string title, std::function<std::string()> make) {
   check(steps >= 1, "trainer: text_every() needs at least 1 step, found {}", steps);
   check(make != nullptr, "trainer: text_every() needs a function, found none");
+  run_->check_not_trained("text_every()");
   run_->texts.push_back({steps, std::move(title), std::move(make)});
 }
 TrainingResult Trainer::train() {

@@ -67,7 +67,7 @@ class Trainer {
   };
   using Hook = std::function<void(const Step& step)>;
   /// Adds a function that is called on every rank before, or after, each step. Reading a tensor in a hook
-  /// waits for the device. Throws Error for an empty function.
+  /// waits for the device. Throws Error for an empty function, and after train().
   void before_step(Hook hook);
   void after_step(Hook hook);
 
@@ -75,7 +75,7 @@ class Trainer {
   /// the report. `make` is called with the model in evaluation mode. It must not change the model or call
   /// collectives, as only rank 0 calls it; the other ranks wait for at least ten times the communication
   /// timeout. Its time does not count as training. Not called if the observation is quiet and there is no
-  /// report. Throws Error for a number below 1 and an empty function.
+  /// report. Throws Error for a number below 1, for an empty function, and after train().
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error

@@ -58,6 +58,10 @@ EvaluationResult Trainer::Run::evaluate() {
   return result;
 }
 
+void Trainer::Run::check_not_trained(const char* call) const {
+  check(!has_trained_, "trainer: {} was called after train(), expected it before", call);
+}
+
 TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
   check(!options_.checkpoint.resume || !arena_->is_gathering(),

@@ -40,6 +40,8 @@ class Trainer::Run {
   static std::string pipeline_text_of_one_rank(Task task, const TrainerOptions& options);
   std::shared_ptr<Module> whole_model();
   void barrier(double seconds = 0) const;
+  /// Throws Error after train(), when `call` would have no effect.
+  void check_not_trained(const char* call) const;
   double seconds_of_files() const;
 
   Module& model() const { return *model_; }

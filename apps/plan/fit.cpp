@@ -9,6 +9,7 @@
 #include "apps/plan/transformer_flags.h"
 #include "core/ceil_div.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "planner/fit_trial.h"
 #include "planner/memory.h"
 #include "planner/numbers.h"
@@ -123,6 +124,9 @@ FitResult fit_by_trying(const Options& options, std::int64_t most) {
   check(has_memory || !device.is_cpu(),
         "filling a CPU's memory ends other programs: expected --memory, or --estimate");
   const std::int64_t memory = has_memory ? bytes_of("--memory", options.memory) : 0;
+  const auto there = static_cast<std::int64_t>(physical_memory(device));
+  check(memory <= there, "--memory {}: {} has {}, expected at most that to run the model, or --estimate",
+        options.memory.text, to_string(device), bytes_text(there));
   const MemoryCap cap(device, memory);
   const FitResult result = largest_that_fits(
       most, [&](std::int64_t micro_batch) { return try_micro_batch(options.model, device, micro_batch); });

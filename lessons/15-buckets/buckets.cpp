@@ -259,7 +259,7 @@ int main(int argc, char** argv) {
   app.option("--time", options.time, "also time an update, over a slow link");
   app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
       .needs(app["--time"]);
-  app.option("--steps", between(options.steps, 1, 1000), "with --time: steps to time, of each way");
+  app.option("--steps", between(options.steps, 1, 1000), "with --time: steps to time, of each variant");
   return app.run(argc, argv, [&] {
     check(std::accumulate(options.by_hand.begin(), options.by_hand.end(), std::int64_t{0}) == 8,
           "--by-hand must add up to 8 parameters, found {}", fmt::join(options.by_hand, ","));

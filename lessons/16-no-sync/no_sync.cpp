@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   app.option("--time", options.time, "also time an update, over a slow link");
   app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
       .needs(app["--time"]);
-  app.option("--steps", between(options.timed_steps, 1, 1000), "with --time: steps to time, of each way");
+  app.option("--steps", between(options.timed_steps, 1, 1000), "with --time: steps to time, of each variant");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (has_ranks(*comm, 2, "no_sync")) show(comm, options);

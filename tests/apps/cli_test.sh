@@ -700,6 +700,7 @@ refuse "--state must be from 1 byte" plan fit --batch-size 8 --memory 1GB --stat
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
 refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
+refuse "expected at most that to run the model, or --estimate" plan fit --batch-size 8 --mlp 784,10 --device cpu --memory 900TB
 refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
 accept plan fit --help
 expect "no default of a required flag" grep -q '^  --batch-size INT REQUIRED ' "$work/out"

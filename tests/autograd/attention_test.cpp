@@ -163,7 +163,8 @@ TEST_CASE("causal_self_attention: memory grows with the number of tokens, not wi
 TEST_CASE("causal_self_attention: errors name the inputs that do not fit", "[ops]") {
   const Tensor x = leaf(random_doubles(24, 1), {1, 2, 12});
   CHECK(error_of([&] { causal_self_attention(x, 3, 2); }) ==
-        "causal_self_attention: the number of heads must be a multiple of kv_heads, found 3 and 2");
+        "causal_self_attention: expected heads in a multiple of kv_heads, and at least 1 of both, found 3 "
+        "and 2");
   CHECK(
       error_of([&] { causal_self_attention(x, 5, 5); }) ==
       "causal_self_attention: expected qkv [B, T, (heads + 2 kv_heads) D] with 5 heads and 5 kv_heads, found "
@@ -177,7 +178,8 @@ TEST_CASE("causal_self_attention: errors name the inputs that do not fit", "[ops
   CHECK(error_of([&] { causal_self_attention(x, 2, 2, {.dropout = 1}); }) ==
         "causal_self_attention: dropout must be in [0, 1), found 1");
   CHECK(error_of([&] { causal_self_attention(x, 0, 0); }) ==
-        "causal_self_attention: the number of heads must be a multiple of kv_heads, found 0 and 0");
+        "causal_self_attention: expected heads in a multiple of kv_heads, and at least 1 of both, found 0 "
+        "and 0");
   CHECK(error_of([&] { causal_self_attention(to(x, DType::i32), 2, 2); }) ==
         "causal_self_attention: expected a floating tensor, found i32[1, 2, 12] on cpu");
   CHECK(

@@ -334,6 +334,10 @@ TEST_CASE(
       seeds = all.to_vector<std::int64_t>();
     });
     trainer.train();
+    CHECK_THROWS_WITH(trainer.after_step([](const Trainer::Step&) {}),
+                      ContainsSubstring("after_step() was called after train(), expected it before"));
+    CHECK_THROWS_WITH(trainer.text_every(1, "text", [] { return std::string(); }),
+                      ContainsSubstring("text_every() was called after train(), expected it before"));
     REQUIRE(std::ssize(seeds) == comm.size());
     for (std::size_t a = 0; a < seeds.size(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {

@@ -67,6 +67,8 @@ TEST_CASE("schedules refuse invalid settings", "[schedule]") {
   CHECK_THROWS_WITH(schedule::one_cycle(0.1, 10, 1.5), ContainsSubstring("in [0, 1], found 1.5"));
   CHECK_THROWS_WITH(schedule::warm_up(schedule::Warmup::linear, -1, schedule::constant(1)),
                     ContainsSubstring("found -1"));
+  CHECK_THROWS_WITH(schedule::then(schedule::constant(1), -3, schedule::constant(1)),
+                    ContainsSubstring("must have at least 0 steps, found -3"));
   CHECK_THROWS_WITH(Schedule()(3),
                     ContainsSubstring("the schedule is empty: expected a function of the step"));
   CHECK_THROWS_WITH(Schedule(nullptr)(3), ContainsSubstring("the schedule is empty"));
