@@ -108,9 +108,9 @@ disturb() {
   if [ -n "$(processes)" ]; then fail "processes are left: $(processes)"; fi
   # When mpirun sees a rank end, it ends the others: at once after a SIGKILL, before all have printed their errors after a
   # SIGSTOP.
-  local untold=0 timed_out="did not finish within ($timeout|$peak_timeout) s"
+  local untold=0 timed_out="(.* did not finish within $timeout s|barrier .* did not finish within $peak_timeout s)"
   for rank in "${!survivors[@]}"; do
-    grep -qE "error: (rank $rank of $ranks( \\([^)]*\\))*|this process): .* $timed_out" out || untold=$((untold + 1))
+    grep -qE "error: (rank $rank of $ranks( \\([^)]*\\))*|this process): $timed_out" out || untold=$((untold + 1))
   done
   case "$1 $2" in
     "KILL running") ;;
