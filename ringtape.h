@@ -1,8 +1,10 @@
 #pragma once
 
-/// Ringtape's public interface, except for the data that comes with it, which has libraries of its own: MNIST
-/// (data/mnist.h, ringtape::ringtape_mnist), tinyshakespeare and GPT-2's merges (text/tinyshakespeare.h,
-/// text/gpt2.h, ringtape::ringtape_text).
+/// Ringtape's public interface, except for the data that comes with it: MNIST (data/mnist.h), tinyshakespeare
+/// (text/tinyshakespeare.h) and GPT-2's merges (text/gpt2.h).
+///
+/// Programs link ringtape::ringtape; for MNIST also ringtape::ringtape_mnist; for a GPT, that is for
+/// attention, norms and rotary embeddings, for text/ and for language_model_task(), ringtape::ringtape_gpt.
 #include "autograd/creation.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"

@@ -14,7 +14,7 @@ namespace ringtape {
 namespace {
 
 /// One norm, its arguments checked.
-struct Norm {
+struct NormCall {
   const char* operation;
   bool centred;  ///< layer_norm, else rms_norm
   double eps;
@@ -35,26 +35,26 @@ NormProblem problem_of(double eps, const Tensor& x, const Tensor& weight, const 
           .rstd = rstd.raw()};
 }
 
-void check_parameter(const Norm& norm, const char* name, const Tensor& parameter) {
+void check_parameter(const NormCall& norm, const char* name, const Tensor& parameter) {
   check_same_kind(norm.operation, norm.x, parameter);
   check(parameter.shape() == Shape{norm.x.size(-1)}, "{}: {} {} does not fit input {}: expected shape [{}]",
         norm.operation, name, describe(parameter), describe(norm.x), norm.x.size(-1));
 }
 
-Norm norm_of(const char* operation, bool centred, const Tensor& x, const Tensor& weight, const Tensor& bias,
-             double eps) {
+NormCall norm_of(const char* operation, bool centred, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias, double eps) {
   check_floating(operation, x);
   check(x.dims() >= 1 && x.size(-1) >= 1 && x.size(-1) <= kMaxNormColumns,
         "{}: expected a last dimension of 1 to {}, found {}", operation, kMaxNormColumns, describe(x));
   check(eps >= 0, "{}: eps must be at least 0, found {}", operation, eps);
-  Norm norm{.operation = operation,
-            .centred = centred,
-            .eps = eps,
-            .x = x,
-            .weight = in_dtype(weight, x.dtype(), operation),
-            .bias = in_dtype(bias, x.dtype(), operation),
-            .mean = {},
-            .rstd = {}};
+  NormCall norm{.operation = operation,
+                .centred = centred,
+                .eps = eps,
+                .x = x,
+                .weight = in_dtype(weight, x.dtype(), operation),
+                .bias = in_dtype(bias, x.dtype(), operation),
+                .mean = {},
+                .rstd = {}};
   check_parameter(norm, "weight", norm.weight);
   if (bias.defined()) check_parameter(norm, "bias", norm.bias);
   const DType sums = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
@@ -106,7 +106,7 @@ void backward(BackwardContext& context, bool centred, double eps, bool has_bias)
 }
 
 /// Writes y and the statistics; with a residual, norm.x becomes the sum.
-Tensor forward(Norm& norm, const Tensor& residual) {
+Tensor forward(NormCall& norm, const Tensor& residual) {
   const Tensor x = norm.x;
   Tensor y = empty_like(x);
   const Tensor sum = residual.defined() ? empty_like(x) : Tensor();
@@ -120,7 +120,7 @@ Tensor forward(Norm& norm, const Tensor& residual) {
 }
 
 /// Records y = norm(norm.x).
-void record(const Norm& norm, const Tensor& weight, const Tensor& bias, Tensor& y) {
+void record(const NormCall& norm, const Tensor& weight, const Tensor& bias, Tensor& y) {
   if (!Tape::records({&norm.x, &weight, &bias})) return;
   std::vector<Tensor> inputs = {norm.x, weight};
   if (bias.defined()) inputs.push_back(bias);
@@ -131,7 +131,7 @@ void record(const Norm& norm, const Tensor& weight, const Tensor& bias, Tensor& 
       });
 }
 
-Tensor run(Norm norm, const Tensor& weight, const Tensor& bias) {
+Tensor run(NormCall norm, const Tensor& weight, const Tensor& bias) {
   const OperationScope span(norm.operation, {&norm.x, &weight, &bias});
   Tensor y = forward(norm, {});
   record(norm, weight, bias, y);
@@ -139,7 +139,7 @@ Tensor run(Norm norm, const Tensor& weight, const Tensor& bias) {
 }
 
 /// One kernel, two nodes of the tape: the gradients are those of add() and of the norm.
-AddNorm run_with_residual(Norm norm, const Tensor& residual, const Tensor& weight, const Tensor& bias) {
+AddNorm run_with_residual(NormCall norm, const Tensor& residual, const Tensor& weight, const Tensor& bias) {
   const Tensor x = norm.x;
   check_same(norm.operation, x, residual);
   const OperationScope span(norm.operation, {&x, &residual, &weight, &bias});

@@ -10,9 +10,23 @@ if(RINGTAPE_WERROR)
   list(APPEND ringtape_warnings -Werror)
 endif()
 target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ringtape_warnings}>")
+# GCC's garbage collection takes a twelfth of the time of compiling: none below a heap of 1 GB.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")
+endif()
 if(RINGTAPE_WERROR)
   target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
+
+# Of what every program needs, only kernels, the executor and sums over ranks compute much, and have flags of their own.
+# With -O1 the other files are compiled in three quarters of the time, and no slower that could be measured.
+set(RINGTAPE_HOST_FLAGS "")
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(RINGTAPE_HOST_FLAGS -O1)
+endif()
+add_library(ringtape_host_flags INTERFACE)
+target_link_libraries(ringtape_host_flags INTERFACE ringtape_flags)
+target_compile_options(ringtape_host_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${RINGTAPE_HOST_FLAGS}>")
 
 # Flags that vectorise the CPU kernels and keep IEEE results.
 set(RINGTAPE_CPU_KERNEL_FLAGS -fno-math-errno -fno-trapping-math)

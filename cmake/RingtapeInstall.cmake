@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(ringtape_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringtape)
-install(TARGETS ringtape ringtape_mnist ringtape_text ringtape_dependencies EXPORT ringtape-targets
+install(TARGETS ringtape ringtape_mnist ringtape_gpt ringtape_dependencies EXPORT ringtape-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ringtape-targets NAMESPACE ringtape:: DESTINATION ${ringtape_package_dir})
 

@@ -15,7 +15,7 @@ std::string_view variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-int columns() {
+int terminal_columns() {
   const std::string_view text = variable("COLUMNS");
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -40,7 +40,7 @@ bool has_utf8() {
 }  // namespace
 
 Terminal standard_output() {
-  return {columns(), has_utf8()};
+  return {terminal_columns(), has_utf8()};
 }
 
 }  // namespace ringtape

@@ -79,7 +79,7 @@ training() {
 }
 gpus() {
   cmake -S . -B build/gpus -G Ninja -DRINGTAPE_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=86;89;100;120" -DRINGTAPE_WERROR=ON &&
-    cmake --build build/gpus --target ringtape_kernels_cuda ringtape_ladders_kernels_cuda
+    cmake --build build/gpus --target ringtape_kernels_cuda ringtape_gpt_kernels_cuda ringtape_ladders_kernels_cuda
 }
 check() { cmake --preset check && cmake --build --preset check && ctest --preset check --output-on-failure; }
 tsan() {

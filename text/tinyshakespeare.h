@@ -6,7 +6,7 @@ namespace ringtape {
 
 /// 1,115,394 characters of Shakespeare's plays, the usual text for small language models:
 /// text/tinyshakespeare. It is part of the program. Programs that use this header link
-/// ringtape::ringtape_text.
+/// ringtape::ringtape_gpt.
 std::string_view tinyshakespeare();
 
 }  // namespace ringtape

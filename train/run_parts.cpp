@@ -10,7 +10,6 @@
 #include "data/context_dataset.h"
 #include "dist/model_parts.h"
 #include "dist/optimizer_state.h"
-#include "dist/ring_attention.h"
 #include "dist/stage_parts.h"
 #include "dist/tensor_parallel.h"
 #include "dist/unit_values.h"
@@ -43,7 +42,8 @@ std::string draw_pipeline(const TrainerOptions& options, std::int64_t samples) {
 
 /// The factory of layers that the ranks of the mesh divide; null if each rank has the whole model and whole
 /// sequences.
-std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOptions& options) {
+std::shared_ptr<LayerFactory> layers_over(const Task& task, const Mesh& mesh,
+                                          const DistributionOptions& options) {
   const MeshSizes& sizes = mesh.sizes();
   std::shared_ptr<LayerFactory> layers;
   if (sizes.tensor > 1) {
@@ -52,7 +52,13 @@ std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOp
   }
   if (layers == nullptr && (sizes.pipeline > 1 || sizes.context > 1))
     layers = std::make_shared<LayerFactory>();
-  if (sizes.context > 1) layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
+  if (sizes.context > 1) {
+    check(task.context_part != nullptr,
+          "--context-parallel: the samples of {} are not sequences of tokens, expected a language model, "
+          "a task with context_part",
+          task.name);
+    layers->set_context(task.context_part(mesh.along(MeshDimension::context)));
+  }
   if (sizes.pipeline == 1) return layers;
   layers->set_stages(stages_of(options, mesh.along(MeshDimension::pipeline)->rank()));
   return layers;
@@ -94,7 +100,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
       options_(std::move(options)),
       mesh_(std::move(mesh)),
       comm_(mesh_.world()),
-      layers_(layers_over(mesh_, options_.distribution)),
+      layers_(layers_over(task_, mesh_, options_.distribution)),
       device_(comm_->device()),
       console_(comm_->rank() == 0 && !options_.observation.quiet),
       memory_before_(memory_stats(device_).live_by_category),

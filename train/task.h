@@ -20,6 +20,7 @@
 namespace ringtape {
 
 class Batch;
+class Communicator;
 
 /// The properties of an update, besides the model, on which its memory depends.
 struct UpdateShape {
@@ -44,6 +45,10 @@ struct Task {
   /// instead of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel,
   /// --context-parallel and --pipeline-parallel are errors.
   std::function<std::shared_ptr<Module>(const std::shared_ptr<LayerFactory>& layers)> make_model_with;
+  /// The tokens of a rank, and attention over those of all ranks of `comm`: for a model of sequences.
+  /// language_model_task() sets context_part_over() (dist/ring_attention.h). Default: none, and
+  /// --context-parallel is an error.
+  std::function<std::shared_ptr<const ContextPart>(const std::shared_ptr<Communicator>& comm)> context_part;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 

@@ -117,7 +117,8 @@ def kernels_of(path, architecture):
 
 def object_files(build):
     """The object files of the library's kernels and of the ladders in a build folder."""
-    found = sorted(pathlib.Path(build).glob("kernels/CMakeFiles/ringtape_kernels_cuda.dir/*.cu.o")) + sorted(
+    found = sorted(
+        pathlib.Path(build).glob("kernels/CMakeFiles/ringtape*_kernels_cuda.dir/*.cu.o"), key=lambda path: path.name) + sorted(
         pathlib.Path(build).glob("kernels/ladders/CMakeFiles/ringtape_ladders_kernels_cuda.dir/*/*.cu.o"))
     if not found:
         raise tools.SassError(f"{build}: no CUDA kernels, expected a build with RINGTAPE_CUDA=ON")

@@ -25,7 +25,7 @@ INTERNAL = {
     "nn": "hugging_face_config hugging_face_names module_scope parameter_units shard_range",
     "optim": "setting",
     "text": "gpt2_pieces unicode_classes unicode_ranges utf8",
-    "train": "checkpointing console graph_table json_lines learning_rate make metrics model_input option_list option_types option_value "
+    "train": "built_in_loss checkpointing console graph_table json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_curves report/run_report report/step_timeline "
              "run_log timeline training_run training_state update value_record value_row write_report",
 }

@@ -61,6 +61,13 @@ Line fit_with_ringtape() {
   return line;
 }
 
+/// The logits of a GPT for the first of two tokens.
+std::vector<double> first_logits(GPT& model, std::int32_t second) {
+  std::vector<double> logits = model(from_vector<std::int32_t>({3, second}, {1, 2})).to_doubles();
+  logits.resize(logits.size() / 2);
+  return logits;
+}
+
 int failures = 0;
 
 void expect(bool holds, const char* what) {
@@ -90,6 +97,8 @@ int main() {
     refused = true;
   }
   expect(refused, "an exception of the library caught outside");
+  GPT gpt({.vocabulary = 8, .context = 2, .layers = 1, .heads = 2, .width = 8});
+  expect(first_logits(gpt, 1) == first_logits(gpt, 2), "a token that does not see the next one");
   expect(load_mnist().train.size() == 60000, "the shipped MNIST");
   expect(coffee_machine::kCups == 2, "this program's own core/device.h");
   return failures == 0 ? 0 : 1;

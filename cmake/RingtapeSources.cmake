@@ -1,0 +1,12 @@
+# ringtape_add_sources(FILE... GPT NAME...) adds the files to the library, but those of these names to ringtape_gpt.
+function(ringtape_add_sources)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "GPT")
+  foreach(file ${arg_UNPARSED_ARGUMENTS})
+    get_filename_component(name ${file} NAME_WE)
+    if(name IN_LIST arg_GPT)
+      target_sources(ringtape_gpt PRIVATE ${file})
+    else()
+      target_sources(ringtape PRIVATE ${file})
+    endif()
+  endforeach()
+endfunction()
