@@ -10,10 +10,6 @@ if(RINGTAPE_WERROR)
   list(APPEND ringtape_warnings -Werror)
 endif()
 target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ringtape_warnings}>")
-# GCC's garbage collection takes a twelfth of the time of compiling: none below a heap of 1 GB.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")
-endif()
 if(RINGTAPE_WERROR)
   target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
@@ -27,6 +23,10 @@ endif()
 add_library(ringtape_host_flags INTERFACE)
 target_link_libraries(ringtape_host_flags INTERFACE ringtape_flags)
 target_compile_options(ringtape_host_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${RINGTAPE_HOST_FLAGS}>")
+# In batches of RINGTAPE_UNITY GCC's garbage collection takes a twelfth of the time: none below a heap of 1 GB.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(ringtape_host_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")
+endif()
 
 # Flags that vectorise the CPU kernels and keep IEEE results.
 set(RINGTAPE_CPU_KERNEL_FLAGS -fno-math-errno -fno-trapping-math)
