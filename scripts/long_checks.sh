@@ -10,7 +10,7 @@
 #   order      each call that orders work on a GPU removed in turn, on the GPU model: a test must fail
 #              (tests/gpu_model/remove_synchronisation.py)
 #   schedules  tests on the GPU model with all work as early as possible, and tests and programs under 100 random
-#              schedules (tests/gpu_model/random_schedules.py)
+#              schedules (tests/gpu_model/random_schedules.py); every stage of tests/gpu_check.sh that can run there
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
 #              (tests/dist/change_parallel.py)
@@ -25,11 +25,12 @@
 #   training   the training runs on which the docs and lessons rely, each over its seeds, against the committed results
 #   gpus       the CUDA kernels compiled for other architectures than 8.0 and 9.0, with ptxas' warnings as errors
 #   check      all tests of the check build: every order of threads, every number of ranks
+#   debug      the debug build, which compiles each file separately, and its tests of one process
 #   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
 #
 # Needs the build of ./run_tests.sh. The exit status is 1 if a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,30s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,32s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -50,7 +51,8 @@ order() { python3 tests/gpu_model/remove_synchronisation.py --jobs 2 --result "$
 schedules() {
   cmake --preset model && cmake --build --preset model --target ringtape_tests dist_tests mnist &&
     ctest --preset model --no-tests=error -R '^ringtape_tests_early$' &&
-    python3 tests/gpu_model/random_schedules.py --bin build/model/bin --result "$out/schedules.md"
+    python3 tests/gpu_model/random_schedules.py --bin build/model/bin --result "$out/schedules.md" &&
+    tests/gpu_check.sh --gpu-model "$out/gpu_check"
 }
 exact() {
   cmake --preset model -B build/exact -DRINGTAPE_MODEL_EXACT=ON &&
@@ -82,12 +84,13 @@ gpus() {
     cmake --build build/gpus --target ringtape_kernels_cuda ringtape_gpt_kernels_cuda ringtape_ladders_kernels_cuda
 }
 check() { cmake --preset check && cmake --build --preset check && ctest --preset check --output-on-failure; }
+debug() { cmake --preset debug && cmake --build --preset debug && ctest --preset debug -R '^(ringtape|dist|planner)_tests$'; }
 tsan() {
   cmake -S . -B build/tsan -G Ninja -DRINGTAPE_CUDA=OFF -DRINGTAPE_APPS=OFF -DRINGTAPE_BENCHMARKS=OFF -DRINGTAPE_SANITIZE=thread &&
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order schedules exact parallel meshes sizes docs torch tokens gpt training gpus check tsan)
+all=(idle busy kills barriers order schedules exact parallel meshes sizes docs torch tokens gpt training gpus check debug tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

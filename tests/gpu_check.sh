@@ -273,12 +273,14 @@ run_ranks() {
     echo "NCCL was not found when building" >"$work/note"
     return 77
   fi
-  local ranks train=("$build/bin/mnist" --device cuda:0 --optimizer sgd --hidden 64 --batch-size 96 --max-steps 10)
+  local ranks cases train=("$build/bin/mnist" --device cuda:0 --optimizer sgd --hidden 64 --batch-size 96 --max-steps 10)
   "${train[@]}" --metrics "$work/alone.jsonl" | tail -n 1 || return 1
   for ranks in 2 4; do
-    # 4 ranks take turns on the GPU, so they run only the tests of collectives. (On the model ctest runs all, with a GPU each.)
-    if [ $ranks -eq 2 ]; then on_one_gpu 2 "$build/bin/dist_tests" || return 1; fi
-    if [ $ranks -eq 4 ] && [ ! "$model" ]; then on_one_gpu 4 "$build/bin/dist_tests" "[collectives],[nccl]" || return 1; fi
+    # 4 ranks take turns on the GPU, so they run only the tests of collectives; so do 2 on the model, where ctest runs all tests
+    # with a GPU for each rank.
+    cases=()
+    if [ $ranks -eq 4 ] || [ "$model" ]; then cases=("[collectives],[nccl]"); fi
+    on_one_gpu $ranks "$build/bin/dist_tests" "${cases[@]}" || return 1
     on_one_gpu $ranks "$build/bin/collectives" --device cuda:0 --max-bytes 1048576 --iterations 1 || return 1
     on_one_gpu $ranks "${train[@]}" --metrics "$work/ranks.jsonl" || return 1
     if ! same_losses "$work/ranks.jsonl" "$work/alone.jsonl"; then

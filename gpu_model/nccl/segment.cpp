@@ -14,7 +14,7 @@
 #include <ctime>
 #include <new>
 
-#include "gpu_model/runtime/round_up.h"
+#include "gpu_model/runtime/page.h"
 
 namespace gpu_model::nccl {
 namespace {

@@ -6,13 +6,12 @@
 #include <memory>
 #include <mutex>
 
+#include "gpu_model/runtime/page.h"
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/stream.h"
 
 namespace gpu_model {
 namespace {
-
-constexpr std::uintptr_t kPage = 4096;
 
 /// A bit for each byte of a page of memory.
 struct Page {
@@ -32,7 +31,7 @@ struct OfThread {
 };
 
 std::atomic<bool> records = false;
-std::mutex mutex;
+std::mutex threads_mutex;
 std::vector<std::shared_ptr<OfThread>>& all_threads() {
   static auto* const all = new std::vector<std::shared_ptr<OfThread>>;
   return *all;
@@ -41,7 +40,7 @@ std::vector<std::shared_ptr<OfThread>>& all_threads() {
 OfThread& of_this_thread() {
   static thread_local const std::shared_ptr<OfThread> mine = [] {
     auto made = std::make_shared<OfThread>();
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(threads_mutex);
     all_threads().push_back(made);
     return made;
   }();
@@ -73,7 +72,7 @@ void begin_access_record() {
 
 std::vector<Touched> end_access_record() {
   records = false;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(threads_mutex);
   std::map<std::uintptr_t, Page> pages;
   for (const auto& thread : all_threads()) {
     for (const auto& [number, page] : thread->pages) {

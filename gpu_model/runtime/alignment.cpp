@@ -16,19 +16,19 @@ struct Misaligned {
   const char* file;
   unsigned line;
 };
-std::mutex mutex;
-std::optional<Misaligned> first;
+std::mutex misaligned_mutex;
+std::optional<Misaligned> first_misaligned;
 
 }  // namespace
 
 void note_misaligned(const void* memory, std::size_t alignment, const char* file, unsigned line) {
-  const std::lock_guard lock(mutex);
-  if (!first) first = {memory, alignment, file, line};
+  const std::lock_guard lock(misaligned_mutex);
+  if (!first_misaligned) first_misaligned = {memory, alignment, file, line};
 }
 
 std::string take_misaligned_access() {
-  const std::lock_guard lock(mutex);
-  const std::optional<Misaligned> found = std::exchange(first, std::nullopt);
+  const std::lock_guard lock(misaligned_mutex);
+  const std::optional<Misaligned> found = std::exchange(first_misaligned, std::nullopt);
   if (!found) return "";
   char address[32];
   std::snprintf(address, sizeof address, "%p", found->memory);

@@ -11,7 +11,7 @@
 #include <map>
 
 #include "gpu_model/runtime/fault.h"
-#include "gpu_model/runtime/round_up.h"
+#include "gpu_model/runtime/page.h"
 #include "gpu_model/runtime/state.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -22,8 +22,6 @@ namespace gpu_model {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-constexpr std::size_t kPage = 4096;
 
 /// From this size on memory is not written at once but mapped from a file that holds the values, so that only
 /// what is used takes memory of the system.

@@ -7,15 +7,10 @@
 #include <utility>
 
 #include "gpu_model/runtime/host_function.h"
-#include "gpu_model/runtime/round_up.h"
+#include "gpu_model/runtime/page.h"
 #include "gpu_model/runtime/state.h"
 
 namespace gpu_model {
-namespace {
-
-constexpr std::size_t kPage = 4096;
-
-}  // namespace
 
 void* PinnedMemory::allocate(std::size_t bytes, const void* caller) {
   const std::size_t mapped = round_up(bytes, kPage);

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "gpu_model/runtime/memory_space.h"
-#include "gpu_model/runtime/round_up.h"
+#include "gpu_model/runtime/page.h"
 #include "gpu_model/runtime/state.h"
 
 namespace {

@@ -213,7 +213,7 @@ TEST_CASE("context parallel: equal seeds give the model of one rank, to the bit"
 }
 
 TEST_CASE("context parallel: in f64 loss, gradients and steps of Adam are those of one rank",
-          "[dist][context]") {
+          "[dist][context][accuracy]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
   for (const Way& way : ways(comm->size())) {
@@ -241,7 +241,7 @@ TEST_CASE("context parallel: in f64 loss, gradients and steps of Adam are those 
 }
 
 TEST_CASE("context parallel: in f32 gradients are at most twice as far from f64 as one rank's",
-          "[dist][context]") {
+          "[dist][context][accuracy]") {
   const auto comm = this_run();
   for (const Way& way : ways(comm->size())) {
     const Mesh mesh(comm, way.mesh);
@@ -326,6 +326,7 @@ TEST_CASE("context parallel: a run through the trainer equals one on as many dat
   for (int context = 2; context <= comm->size(); context *= 2) {
     for (int zero = 0; zero <= 3; ++zero) {
       INFO(context << " context ranks of " << comm->size() << ", ZeRO " << zero);
+      if (kSlowKernels && context > 2 && zero % 3 != 0) continue;
       TrainerOptions options;
       options.distribution.context_parallel = context;
       options.distribution.zero = zero;

@@ -99,13 +99,14 @@ std::vector<Problem> problems_for(const Way& way) {
   return {{way.mesh.data == 1 ? with_dropout(gpt) : gpt, micro_batches}, {llama, micro_batches}};
 }
 
-/// Each way with both models; with one of them in turn where kernels are slow.
+/// Each way with both models; where kernels are slow two of three ways, with one of them in turn.
 std::vector<std::pair<Way, Problem>> cases() {
   std::vector<std::pair<Way, Problem>> all;
+  std::size_t number = 0;
   for (const Way& way : ways()) {
     const std::vector<Problem> both = problems_for(way);
     if (kSlowKernels) {
-      all.emplace_back(way, both[all.size() % 2]);
+      if (number++ % 3 != 1) all.emplace_back(way, both[all.size() % 2]);
     } else {
       for (const Problem& problem : both) all.emplace_back(way, problem);
     }
@@ -307,7 +308,7 @@ std::unique_ptr<Divided> whole(const Problem& problem, DType dtype) {
 }  // namespace
 
 TEST_CASE("every mesh: in f64 loss, gradients and steps of Adam are those of one rank",
-          "[dist][every_mesh]") {
+          "[dist][every_mesh][accuracy]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
   for (const auto& [way, problem] : cases()) {

@@ -233,7 +233,8 @@ TEST_CASE("pipeline: equal seeds give the model of one rank, each parameter on o
   }
 }
 
-TEST_CASE("pipeline: in f64 loss and gradients of micro-batches are those of one rank", "[dist][stages]") {
+TEST_CASE("pipeline: in f64 loss and gradients of micro-batches are those of one rank",
+          "[dist][stages][accuracy]") {
   if (this_run()->device().is_cuda()) return;  // GPUs have no kernels for f64
   for (const Kind& kind : kinds()) {
     Whole whole(kind, DType::f64, Device{});
@@ -252,7 +253,7 @@ TEST_CASE("pipeline: in f64 loss and gradients of micro-batches are those of one
   }
 }
 
-TEST_CASE("pipeline: in f64 steps of Adam are those of one rank", "[dist][stages]") {
+TEST_CASE("pipeline: in f64 steps of Adam are those of one rank", "[dist][stages][accuracy]") {
   if (this_run()->device().is_cuda()) return;  // GPUs have no kernels for f64
   const Way& way = kWays.front();
   for (const Kind& kind : kinds()) {
@@ -301,7 +302,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pipeline: in f32 gradients are at most twice as far from f64 as one rank's", "[dist][stages]") {
+TEST_CASE("pipeline: in f32 gradients are at most twice as far from f64 as one rank's",
+          "[dist][stages][accuracy]") {
   if (this_run()->device().is_cuda()) return;
   for (const Kind& kind : kinds()) {
     Whole exact(kind, DType::f64, Device{}), whole(kind, DType::f32, Device{});
@@ -513,7 +515,7 @@ TEST_CASE("pipeline: on a GPU a gradient that was sent is released in stream ord
     Staged staged(kinds().front(), way, DType::f32);
     staged.connect(way);
     staged.forward_backward();  // the first one allocates the parameters' gradients
-    for (int update = 0; update < 3; ++update) {
+    for (int update = 0; update < repetitions(12); ++update) {
       const std::size_t before = memory_stats(line->device()).live;
       staged.forward_backward();
       CHECK(memory_stats(line->device()).live == before);

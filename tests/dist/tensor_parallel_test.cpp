@@ -172,7 +172,7 @@ TEST_CASE("tensor parallel: parts of the tensors of one rank can be read at once
   }
 }
 
-TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[dist][tensor]") {
+TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[dist][tensor][accuracy]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
   for (const Kind& kind : kinds()) {
@@ -199,7 +199,7 @@ TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[
   }
 }
 
-TEST_CASE("tensor parallel: in f64 steps of Adam are those of one rank", "[dist][tensor]") {
+TEST_CASE("tensor parallel: in f64 steps of Adam are those of one rank", "[dist][tensor][accuracy]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
   const auto alone = std::make_shared<SelfCommunicator>(Device{});
@@ -221,7 +221,7 @@ TEST_CASE("tensor parallel: in f64 steps of Adam are those of one rank", "[dist]
 }
 
 TEST_CASE("tensor parallel: in f32 gradients are at most twice as far from f64 as one rank's",
-          "[dist][tensor]") {
+          "[dist][tensor][accuracy]") {
   const auto comm = this_run();
   const auto alone = std::make_shared<SelfCommunicator>(Device{});
   for (const Kind& kind : kinds()) {

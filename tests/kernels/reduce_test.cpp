@@ -10,13 +10,15 @@ struct Extents {
   std::int64_t outer, mid, inner;
 };
 
-constexpr std::int64_t kMany = kCheckBuild ? 2001 : 20001;
+// In check builds less, but still several parts.
+constexpr std::int64_t kMany = kCheckBuild ? 2001 : 20001, kLong = kCheckBuild ? 60001 : 300001,
+                       kTall = kCheckBuild ? 600 : 3000;
 
 // Rows, columns and slabs; few sums of many elements are shared among blocks, many sums of few are not.
 const std::vector<Extents> kExtents = {
-    {1, 0, 1},    {1, 1, 1},  {1, 31, 1},    {1, 257, 1},    {1, 300001, 1}, {3, 40000, 1},
-    {9000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, kMany, 70}, {2, 700, 31},   {3, 4, 5},
-    {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},   {1, 3000, 600}, {2, 1025, 64},
+    {1, 0, 1},    {1, 1, 1},  {1, 31, 1},    {1, 257, 1},    {1, kLong, 1},   {3, 40000, 1},
+    {9000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, kMany, 70}, {2, 700, 31},    {3, 4, 5},
+    {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},   {1, kTall, 600}, {2, 1025, 64},
 };
 
 /// Odd multiples of 1/16 up to 31/16. A float holds any sum of 300001 of them, so sums are exact in any
