@@ -83,7 +83,7 @@ gpus() {
   cmake -S . -B build/gpus -G Ninja -DRINGTAPE_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=86;89;100;120" -DRINGTAPE_WERROR=ON &&
     cmake --build build/gpus --target ringtape_kernels_cuda ringtape_gpt_kernels_cuda ringtape_ladders_kernels_cuda
 }
-check() { cmake --preset check && cmake --build --preset check && ctest --preset check --output-on-failure; }
+check() { cmake --preset check && cmake --build --preset check && RINGTAPE_LONG_TESTS=1 ctest --preset check; }
 debug() { cmake --preset debug && cmake --build --preset debug && ctest --preset debug -R '^(ringtape|dist|planner)_tests$'; }
 tsan() {
   cmake -S . -B build/tsan -G Ninja -DRINGTAPE_CUDA=OFF -DRINGTAPE_APPS=OFF -DRINGTAPE_BENCHMARKS=OFF -DRINGTAPE_SANITIZE=thread &&

@@ -293,7 +293,7 @@ TEST_CASE("pipeline with data ranks: ranks have different numbers of samples and
     for (const auto& [samples, micro_batch] :
          {std::pair(3 * data + 1, std::int64_t{1}), {3 * data + 1, 2}, {1, 1}}) {
       for (int zero = 0; zero <= 3; ++zero) {
-        if (kSlowKernels && (zero + samples + micro_batch) % 4 != 0) continue;
+        if (kSlowKernels && (zero + samples + micro_batch) % (in_few_ways() ? 4 : 2) != 0) continue;
         const How how{.zero = zero, .samples = samples, .micro_batch = micro_batch};
         const auto forwards = [&](std::int64_t own) { return ceil_div(own, micro_batch); };
         // ZeRO 3 needs equal numbers of forwards.
@@ -357,7 +357,7 @@ TEST_CASE("pipeline with data ranks: tied weights keep equal bits on both stages
   for (const int stages : stages_with(2)) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (const std::string optimizer : {"adamw", "lamb", "lars"}) {
-        if (kSlowKernels && optimizer != (zero % 2 == 0 ? "lamb" : "adamw")) continue;
+        if (in_few_ways() && optimizer != (zero % 2 == 0 ? "lamb" : "adamw")) continue;
         const How how{.zero = zero, .clip_norm = 0.5, .optimizer = optimizer};
         INFO(text_of(how, this_run()->size() / stages));
         Grid grid(this_run(), stages, how);

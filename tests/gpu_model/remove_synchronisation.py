@@ -162,7 +162,8 @@ def build_tests(copy):
 def find_failure(bin_folder, source, place):
     for name, command, variables in runs_of(source):
         command = [part.replace("{bin}", str(bin_folder)) for part in command]
-        failed = first_failure(command, {**os.environ, **variables, "REMOVED": str(place)}, timeout=300)
+        environment = {**os.environ, **variables, "RINGTAPE_LONG_TESTS": "1", "REMOVED": str(place)}
+        failed = first_failure(command, environment, timeout=300)
         if failed:
             return f"{name}: {failed}"
     return None

@@ -19,11 +19,22 @@ constexpr bool kSlowKernels = true;
 constexpr bool kSlowKernels = false;
 #endif
 
-/// How often a test repeats something: `times` if RINGTAPE_LONG_TESTS is set, as it is by
-/// scripts/long_checks.sh, otherwise a quarter of that; twice where kernels are slow.
+/// Whether RINGTAPE_LONG_TESTS is set, as it is by scripts/long_checks.sh.
+inline bool is_long_run() {
+  return std::getenv("RINGTAPE_LONG_TESTS") != nullptr;
+}
+
+/// How often a test repeats something: `times` in a long run, otherwise a quarter of that; twice where
+/// kernels are slow.
 inline int repetitions(int times) {
   if (kSlowKernels) return 2;
-  return std::getenv("RINGTAPE_LONG_TESTS") != nullptr ? times : (times + 3) / 4;
+  return is_long_run() ? times : (times + 3) / 4;
+}
+
+/// Whether a test that does something in many ways does it in some of them only: where kernels are slow, but
+/// not in a long run.
+inline bool in_few_ways() {
+  return kSlowKernels && !is_long_run();
 }
 
 }  // namespace ringtape::test
